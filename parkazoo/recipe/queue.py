@@ -139,7 +139,8 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
     def _ensure_paths(self) -> None:
         if not self._are_paths_chosen:
             if (cluster_map := self.client.cluster_map) is None:
-                self.client.exists(self.path)  # raises what the client has: it was not started
+                self.client.exists(self.path)  # waits for the map, or raises: the client was not started
+                cluster_map = self.client.cluster_map
             began_with_one = len(cluster_map.placement) - len(cluster_map.unweighted) == 1
             self._is_kazoos = began_with_one and self._make_entries() != self._OURS
             self.structure_paths = (

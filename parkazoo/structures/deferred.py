@@ -295,10 +295,9 @@ class Deferred:
 
     def _tell(self) -> None:
         """With the lock held: writes have ended."""
-        if self._waiters:
-            waiters, self._waiters = self._waiters, []
-            for each in waiters:
-                each.set()
+        while self._waiters:
+            self._waiters[-1].set()
+            del self._waiters[-1]  # after that: a signal handler's exception may come between
 
     def _bad(self) -> list[Write]:
         """Returns the writes that have ended badly, and that no error has named."""

@@ -57,14 +57,14 @@ class Keeper:
         :raises: the errors of the client's reads.
         """
         self._is_reloading = True
-        self._client.add_listener(self._state_changed)
         try:
+            self._client.add_listener(self._state_changed)
             self._client.retry(self._load)
+            if not self._is_done():
+                self._client.handler.spawn(self._load_until_done)
         except BaseException:
             self.close()
             raise
-        if not self._is_done():
-            self._client.handler.spawn(self._load_until_done)
 
     def close(self) -> None:
         """Removes the listener and the watches."""

@@ -10,6 +10,7 @@ import unittest
 import uuid
 from typing import Any
 
+from tests.faults.judges.registers import LEADER_LAG_S
 from tests.faults.judges.registers import judge as judge_registers
 from tests.faults.linearizable import Operation, TooManyOrdersError, find_refusal
 from tests.faults.load import Fault, Judgement, Record, Run
@@ -93,11 +94,15 @@ class Journal:
     def __init__(self) -> None:
         self.records: list[Record] = []
         self._numbers = itertools.count()
+        self._later_s = 0.0
 
     def call(self, worker: int, *call: Any) -> tuple[int, int]:
         number = next(self._numbers)
         self._add(worker, "call", number=number, call=list(call))
         return worker, number
+
+    def pass_time(self, seconds: float) -> None:
+        self._later_s += seconds
 
     def answer(self, called: tuple[int, int], result: Any) -> None:
         worker, number = called
@@ -107,7 +112,7 @@ class Journal:
         self.answer(self.call(worker, *call), result)
 
     def _add(self, worker: int, what: str, **fields: Any) -> None:
-        self.records.append(Record(float(len(self.records)), worker, 0, what, fields))
+        self.records.append(Record(len(self.records) + self._later_s, worker, 0, what, fields))
 
     def judge(self, *faults: Fault) -> Judgement:
         return judge_registers(Run(self.records, faults, 4.0))
@@ -130,6 +135,19 @@ class RegistersTest(unittest.TestCase):
         self.journal.did(-1, "sync", "", result="ok")
         self.journal.did(-1, "children", "", result=["0.2.d"])
         self.assertEqual(self.refusals(), 2)  # and no client has created the other
+
+    def test_stale_read_behind_the_sync_of_a_leader(self) -> None:
+        """A leader may be behind its followers for a moment, but not for longer."""
+        for late_s, refusals in ((LEADER_LAG_S / 2, 0), (LEADER_LAG_S * 2, 1)):
+            journal = self.journal = Journal()
+            journal.did(1, "create", "0.1.d", "old", result="ok")
+            journal.did(1, "set", "0.1.d", "new", -1, result=1)
+            journal.pass_time(late_s - 1)  # from the answer to the sync
+            journal.did(2, "sync", "0.1.d", result="ok")
+            journal.did(2, "get", "0.1.d", result=["old", 0])
+            judgement = journal.judge()
+            self.assertEqual(len(judgement.problems), refusals)
+            self.assertEqual(judgement.figures["groups stale behind a leader's sync"], 1 - refusals)
 
     def test_stale_read_behind_a_sync(self) -> None:
         self.journal.did(1, "set", "0.1.d", "new", -1, result=1)

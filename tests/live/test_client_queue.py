@@ -63,6 +63,12 @@ class QueueTest(LiveTest):
 
 
 class TestLockingQueue(QueueTest):
+    def test_of_a_client_that_connects(self) -> None:
+        client = self.parkazoo(start=False)
+        client.start_async()
+        client.LockingQueue(self.path).put(b"x")
+        self.assertEqual(self.queue().get(DEADLINE_S), b"x")
+
     def test_one_by_one(self) -> None:
         queue = self.queue(self.client)
         self.assertEqual(len(queue), 0)

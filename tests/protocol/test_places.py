@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unittest
+from collections.abc import Callable
 from itertools import product
 from unittest import mock
 
@@ -11,6 +12,7 @@ from parkazoo.protocol.where import places as module
 from parkazoo.protocol.where.places import NATIVE, Places, directory
 from tests.explore.alone import find_directory
 from tests.explore.grown import ADOPTED, guess
+from tests.interruption import each_interruption
 from tests.where_is import where_is
 
 MIRRORED = directory("/a", Place(0, "/a"), 2)
@@ -50,6 +52,26 @@ class TestPlaces(unittest.TestCase):
         self.assertEqual(known.nearest("/a/b/c"), "/a/b/c")
         known.drop("/a")  # so it is not known where /a/b has its children either
         self.assertEqual(known.nearest("/a/b/c"), "/a")
+
+    def test_interrupted_while_it_forgets(self) -> None:
+        """What is below is found anew by the next change of the directory, whatever was left of it."""
+
+        def prepare() -> Callable[[], None]:
+            self.known = places()
+            self.known.remember(MIRRORED, 0)
+            for path in ("/a/b", "/a/b/c", "/a/d/e/f"):
+                self.known.known(path)
+            return lambda: self.known.forget("/a")
+
+        def check() -> None:
+            self.known.forget("/a")
+            self.known.remember(directory("/a", Place(0, "/a"), 1), self.known.count)
+            fresh = places()
+            fresh.remember(directory("/a", Place(0, "/a"), 1), 0)
+            for path in ("/a/b", "/a/b/c", "/a/d/e/f"):
+                self.assertEqual(self.known.known(path), fresh.known(path))
+
+        self.assertGreater(each_interruption(prepare, check, {module.__file__}), 50)
 
     def test_a_form_hands_on_what_it_knows(self) -> None:
         before, after = places(), places()

@@ -160,10 +160,11 @@ class Places:
     def _forget_below(self, path: str) -> None:
         """What is remembered of a directory has changed: where it and all below it are is found anew."""
         stale = [path]
-        while stale:
-            each = stale.pop()
+        for each in stale:
+            stale += self._below.get(each, ())
+        for each in reversed(stale):  # a signal handler's exception leaves a way to the rest
             self._directories.pop(each, None)
-            stale += self._below.pop(each, ())
+            self._below.pop(each, None)
 
     # ---- memory ----------------------------------------------------------------------------------
 
@@ -223,15 +224,17 @@ class Places:
     def drop(self, directory: str) -> None:
         """The children of a directory are not where they were thought to be."""
         with self._lock:
-            if self._hints.pop(directory, None) is not None:
+            if directory in self._hints:
                 self._forget_below(directory)
+                del self._hints[directory]
             self._childless.discard(directory)
 
     def forget(self, path: str) -> None:
         """This client begins, or has ended, to make or delete `path`."""
         with self._lock:
-            if self._hints.pop(path, None) is not None:
+            if path in self._hints:
                 self._forget_below(path)
+                del self._hints[path]
             self._childless.discard(path)
             self.count += 1
             self._begun.pop(path, None)
