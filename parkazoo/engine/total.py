@@ -18,11 +18,11 @@ from kazoo.exceptions import NotReadOnlyCallError
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import OnAnswer, Reply, RequestPort, give
 from parkazoo.kazoo_private import Auth, Create, Create2, Delete, Reconfig, SetACL, SetData, Sync, Transaction
-from parkazoo.protocol.context import REFUSED, Context
+from parkazoo.protocol.context import Context
 from parkazoo.protocol.heard import Guard, Heard
 from parkazoo.protocol.once import Once
 from parkazoo.protocol.only_ensemble import ALONE, only_ensemble
-from parkazoo.protocol.past import CATCH_UP
+from parkazoo.protocol.past import CATCH_UP, REFUSED
 from parkazoo.protocol.steps import Request, WireRequest
 from parkazoo.types.znodes import Watch
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from kazoo.exceptions import NoAuthError, NoNodeError
 
-from parkazoo.kazoo_private import Exists, GetData, Sync, normpath
+from parkazoo.kazoo_private import Exists, GetData, normpath
 from parkazoo.protocol.audit import NOTHING, Audit, Suspect, foreign
 from parkazoo.protocol.findings import (
     EMPTY_MIRRORS,
@@ -18,10 +18,11 @@ from parkazoo.protocol.findings import (
     Finding,
     is_mark,
 )
+from parkazoo.protocol.past import ask_fresh
 from parkazoo.protocol.pin import decode_pin
 from parkazoo.protocol.placement import Directory, Place, escape, is_reserved, unescape
 from parkazoo.protocol.snapshot import Snapshot, judge, observe
-from parkazoo.protocol.steps import Operation, ask, ask_synced
+from parkazoo.protocol.steps import Operation, ask
 
 
 def is_there(ensemble: int, path: str) -> Operation[bool]:
@@ -57,7 +58,7 @@ def _explain_no_mirror(d: Directory, before: Snapshot) -> Operation[list[Finding
         data, _ = yield from ask(d.home.ensemble, GetData(d.pin, None))
     except NoNodeError:
         return []
-    fence, mirror = yield from ask_synced(d.mirror.ensemble, Exists(d.fence, None), Exists(d.mirror.path, None))
+    fence, mirror = yield from ask_fresh(d.mirror.ensemble, Exists(d.fence, None), Exists(d.mirror.path, None))
     if mirror is not None:
         return []
     pin = decode_pin(data)
@@ -91,7 +92,7 @@ def audit_without_pin(d: Directory) -> Operation[list[Finding]]:
     if before is None:
         return []
     home = d.home.ensemble
-    yield from ask(home, Sync("/"))
+    yield from ask_fresh(home)
     if (yield from is_there(home, d.pin)):
         return []
     try:
@@ -99,7 +100,7 @@ def audit_without_pin(d: Directory) -> Operation[list[Finding]]:
         has_home = stat is not None and not stat.ephemeralOwner
     except NoAuthError:
         has_home = True
-    (after,) = yield from ask_synced(d.mirror.ensemble, Exists(d.mirror.path, None))
+    (after,) = yield from ask_fresh(d.mirror.ensemble, Exists(d.mirror.path, None))
     if after is None or after.czxid != before.czxid:
         return []
     if has_home:

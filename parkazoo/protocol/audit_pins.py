@@ -18,6 +18,7 @@ from parkazoo.protocol.audit_directory import audit_pinned, audit_without_pin, m
 from parkazoo.protocol.audit_ensemble import Looks
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.findings import DIFFERING_PROOFS, MISPLACED, UNKNOWN_ENSEMBLES, Finding
+from parkazoo.protocol.past import ask_fresh
 from parkazoo.protocol.pin import Pin, decode_pin
 from parkazoo.protocol.placement import (
     CERTAIN,
@@ -32,7 +33,7 @@ from parkazoo.protocol.placement import (
     join,
     mirror_path,
 )
-from parkazoo.protocol.steps import Operation, ask, ask_synced
+from parkazoo.protocol.steps import Operation, ask
 from parkazoo.protocol.where.lookup import locate
 from parkazoo.protocol.where.places import NATIVE, directory
 
@@ -86,14 +87,14 @@ def _read_pin(d: Directory) -> Operation[Pin | None]:
 
 def _has_lone_proof(d: Directory) -> Operation[bool]:
     """Both are made and deleted at once, so one look at both is enough, if no server is behind."""
-    (names,) = yield from ask_synced(d.home.ensemble, GetChildren(d.home.path, None))
+    (names,) = yield from ask_fresh(d.home.ensemble, GetChildren(d.home.path, None))
     return PROOF in names and PIN not in names
 
 
 def _has_lone_pin(d: Directory) -> Operation[bool]:
     """Whether the pin says native, in a life in which there is no proof."""
     try:
-        pin, names, again = yield from ask_synced(
+        pin, names, again = yield from ask_fresh(
             d.home.ensemble, GetData(d.pin, None), GetChildren(d.home.path, None), GetData(d.pin, None)
         )
     except NoNodeError:
@@ -123,7 +124,7 @@ def _audit_same_mirror(context: Context, place: Place, path: str) -> Operation[A
     findings = yield from _audit_its_directory(context, place, path)
     if not findings:
         return NOTHING
-    (after,) = yield from ask_synced(place.ensemble, Exists(place.path, None))
+    (after,) = yield from ask_fresh(place.ensemble, Exists(place.path, None))
     is_same = before is not None and after is not None and before.czxid == after.czxid
     return Audit(findings) if is_same else NOTHING
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kazoo.exceptions import BadVersionError, ConnectionLoss, NoAuthError, NoNodeError, NotReadOnlyCallError
+from kazoo.exceptions import ConnectionLoss, NotReadOnlyCallError
 
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.past import CATCH_UP, Past
+from parkazoo.protocol.past import CATCH_UP, REFUSED, Past
 from parkazoo.protocol.placement import Directory
 from parkazoo.protocol.registration import Owners
 from parkazoo.protocol.steps import DataAnswer, Either, Operation, Question, Step, T
@@ -26,7 +26,6 @@ from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.protocol.where.places import Places
 from parkazoo.types.znodes import Watch
 
-REFUSED = (BadVersionError, NoAuthError, NoNodeError)  # the answers to CATCH_UP
 BEHIND = (*REFUSED, NotReadOnlyCallError)  # a server that is cut off serves what it has
 
 

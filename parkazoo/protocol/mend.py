@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 from kazoo.exceptions import BadVersionError, NoAuthError, NodeExistsError, NoNodeError
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetACL, GetChildren, SetACL, SetData
-from parkazoo.protocol.context import REFUSED, Context
+from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import AGAIN, bump_fence, help_delete, take_mark, try_promote
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.findings import (
@@ -35,11 +34,11 @@ from parkazoo.protocol.findings import (
     is_stale,
 )
 from parkazoo.protocol.ops.creates import names_mirror
-from parkazoo.protocol.past import CATCH_UP
+from parkazoo.protocol.past import ask_fresh
 from parkazoo.protocol.placement import DONE, ROOT, Directory, split
 from parkazoo.protocol.records import delete_marker
 from parkazoo.protocol.rights import is_masked, pin_acl
-from parkazoo.protocol.steps import Operation, WireRequest, ask, commit
+from parkazoo.protocol.steps import Operation, ask, commit
 from parkazoo.protocol.where.lookup import locate
 from parkazoo.protocol.where.places import directory
 
@@ -59,18 +58,6 @@ def mend(context: Context, finding: Finding) -> Operation[str]:
         return str(error)
 
 
-def _ask_fresh(ensemble: int, *requests: WireRequest) -> Operation[list[Any]]:
-    """Reads behind a write that cannot succeed; returns their answers or raises the first error.
-
-    A sync would not do: a leader answers it before it has applied what its followers have applied.
-    """
-    refused, *answers = yield ((ensemble, CATCH_UP), *((ensemble, request) for request in requests))
-    for answer in (*(() if isinstance(refused, REFUSED) else (refused,)), *answers):
-        if isinstance(answer, Exception):
-            raise answer
-    return answers
-
-
 def _mend_empty_mirror(context: Context, finding: Finding) -> Operation[str]:
     d = _directory(finding)
     if context.form is not Form.PLAIN:  # made again, it may be elsewhere
@@ -79,7 +66,7 @@ def _mend_empty_mirror(context: Context, finding: Finding) -> Operation[str]:
         d = directory(d.path, context.places.known(d.path).home, d.mirror.ensemble)
     for _ in range(ATTEMPTS):
         fence = yield from bump_fence(d)  # a promotion that has begun must look again
-        (stat,) = yield from _ask_fresh(d.home.ensemble, Exists(d.home.path, None))
+        (stat,) = yield from ask_fresh(d.home.ensemble, Exists(d.home.path, None))
         if stat is not None and not stat.ephemeralOwner:
             return ""  # it has been made again: then the mirror lacks a pin
         _, index, error = yield from commit(
@@ -129,7 +116,7 @@ def _mend_delete(context: Context, finding: Finding) -> Operation[str]:
     d = _directory(finding)
     for _ in range(ATTEMPTS):
         try:
-            (marks,) = yield from _ask_fresh(d.home.ensemble, GetChildren(d.pin, None))
+            (marks,) = yield from ask_fresh(d.home.ensemble, GetChildren(d.pin, None))
         except NoNodeError:
             return ""
         old = finding.marks.intersection(marks)
@@ -153,7 +140,7 @@ def _mend_acls(context: Context, finding: Finding) -> Operation[str]:
         yield from bump_fence(d)  # a promotion that read another ACL must not land after this
         mirror = yield from ask(d.mirror.ensemble, Exists(d.mirror.path, None))
         try:
-            pin, (acl, _) = yield from _ask_fresh(d.home.ensemble, Exists(d.pin, None), GetACL(d.home.path))
+            pin, (acl, _) = yield from ask_fresh(d.home.ensemble, Exists(d.pin, None), GetACL(d.home.path))
         except NoNodeError:
             return ""
         if is_masked(acl):

@@ -14,14 +14,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from typing import Any
+
+from kazoo.exceptions import BadVersionError, NoAuthError, NoNodeError
 
 from parkazoo.kazoo_private import Delete
 from parkazoo.protocol.placement import FENCES
-from parkazoo.protocol.steps import IMPOSSIBLE
+from parkazoo.protocol.steps import IMPOSSIBLE, Operation, WireRequest
 
 PATHS_REMEMBERED = 1 << 12
 # The answer is an error whatever the ACLs, and every server orders it with all writes before it answers.
 CATCH_UP = Delete(FENCES, IMPOSSIBLE)
+REFUSED = (BadVersionError, NoAuthError, NoNodeError)  # the answers to it
+
+
+def ask_fresh(ensemble: int, *requests: WireRequest) -> Operation[list[Any]]:
+    """Reads that are no older than this call, behind such a write; returns the answers or raises the first error.
+
+    A sync would not do. A leader answers it before it has applied what its followers have; so does a deposed one.
+    """
+    refused, *answers = yield ((ensemble, CATCH_UP), *((ensemble, request) for request in requests))
+    for answer in answers if isinstance(refused, REFUSED) else (refused,):
+        if isinstance(answer, Exception):
+            raise answer
+    return answers
 
 
 class Change:

@@ -113,15 +113,6 @@ def ask(ensemble: int, request: Question[T]) -> Operation[T]:
     return answer
 
 
-def ask_synced(ensemble: int, *requests: WireRequest) -> Operation[list[Any]]:
-    """Reads that are no older than this call, behind a sync; returns their answers or raises the first error."""
-    answers = yield ((ensemble, Sync("/")), *((ensemble, request) for request in requests))
-    for answer in answers:
-        if isinstance(answer, Exception):
-            raise answer
-    return answers[1:]
-
-
 def commit(
     ensemble: int, operations: Sequence[WriteRequest]
 ) -> Operation[tuple[list[Any], int, Exception | None]]:

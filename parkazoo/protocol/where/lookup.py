@@ -9,7 +9,8 @@ from kazoo.exceptions import NoAuthError, NoNodeError
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import Delete, Exists, GetACL, GetChildren, GetChildren2, GetData
-from parkazoo.protocol.context import REFUSED, Context
+from parkazoo.protocol.context import Context
+from parkazoo.protocol.past import REFUSED
 from parkazoo.protocol.pin import decode_pin
 from parkazoo.protocol.placement import CERTAIN, GUESS, HINT, MAP, PINNED, Directory, Place
 from parkazoo.protocol.steps import IMPOSSIBLE, Operation, PathRequest, Step, ask, placed
