@@ -187,7 +187,7 @@ def parse_look(ensemble: str, server: str, at_s: float, asked: int, answers: Map
         received=_whole(server_says.get("Received")),
         zxid=_whole(server_says.get("Zxid"), 16),
         queue=_whole(server_says.get("Outstanding")),
-        connected=None if connected is None else connected - 1,  # the one that asks
+        connected=None if connected is None else max(0, connected - 1),  # the one that asks
         znodes=_whole(server_says.get("Node count")),
         # with the metrics provider of Prometheus, the names differ
         reads=_number(monitor, "cnt_readlatency", "readlatency_count"),

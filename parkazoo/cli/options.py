@@ -20,14 +20,12 @@ PORT = 2181
 DIGITS = 9  # of a weight: int takes no more than some thousand
 PORTED = re.compile(r":[^\]]*$")  # not the colons of [::1]
 FILE = {"exists": True, "dir_okay": False, "readable": True}
-Hosts = Annotated[
-    str,
-    typer.Option(
-        envvar="PARKAZOO_HOSTS",
-        metavar="H:P,H:P",
-        help=f"Servers of any of the cluster's ensembles; H,H/CHROOT with port {PORT} is fine.",
-    ),
-]
+HOSTS = typer.Option(
+    envvar="PARKAZOO_HOSTS",
+    metavar="H:P,H:P",
+    help=f"Servers of any of the cluster's ensembles; H,H/CHROOT with port {PORT} is fine.",
+)
+Hosts = Annotated[str, HOSTS]
 Auth = Annotated[
     list[str] | None,
     typer.Option(

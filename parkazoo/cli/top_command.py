@@ -8,22 +8,27 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import count as counting
+from itertools import islice
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from parkazoo.admin import TIMEOUT_S
+from parkazoo.admin.arguments import WrongArgumentError
 from parkazoo.admin.hot_directories import HotDirectories
 from parkazoo.admin.looking import Looker
 from parkazoo.admin.rates import Rates, rates_between
+from parkazoo.admin.recorded_rates import Recorder, read_recorded
 from parkazoo.admin.recursive_watch import MOST_EVENTS, Followers
 from parkazoo.cli.interrupting import until_interrupted
 from parkazoo.cli.options import (
+    FILE,
+    HOSTS,
     Auth,
     Ca,
     Cert,
-    Hosts,
     Key,
     Timeout,
     connection_options,
@@ -39,11 +44,15 @@ def register(app: typer.Typer) -> None:
 
 
 def top(
-    hosts: Hosts,
-    once: Annotated[bool, typer.Option("--once", help="Look twice, print the rates between, and end.")] = False,
+    hosts: Annotated[str | None, HOSTS] = None,
+    once: Annotated[
+        bool,
+        typer.Option("--once", help="Look twice, print the rates between, and end; of a file the last ones."),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print a JSON document a line.")] = False,
     interval: Annotated[
-        float, typer.Option(min=0.5, max=3600, metavar="SECONDS", help="Between two looks.")
+        float,
+        typer.Option(min=0.5, max=3600, metavar="SECONDS", help="Between two looks, or two screens of a file."),
     ] = INTERVAL_S,
     follow: Annotated[
         bool,
@@ -54,23 +63,48 @@ def top(
         ),
     ] = False,
     count: Annotated[int | None, typer.Option(min=1, metavar="N", help="End after so many rates.")] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False, metavar="FILE", help="Append what is shown to a file, as a JSON document a line."
+        ),
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(**FILE, metavar="FILE", help="Show what --record has written. No server is asked."),
+    ] = None,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,
     ca: Ca = None,
     cert: Cert = None,
     key: Key = None,
 ) -> None:
-    """Show what each ensemble, server and client does, again and again, until ^C. Writes nothing."""
+    """Show what each ensemble, server and client does, again and again, until ^C. Changes no znode."""
     if once and count is not None:
         raise typer.BadParameter("give --once or --count, not both")
+    console = Console()
+    is_live = not once and not json and console.is_terminal
+    if replay is not None:
+        if record is not None or follow:
+            raise typer.BadParameter("give --replay without --record and --follow: no server is asked")
+        show = _print_line if json else _Screens(console, _recorded, clears=is_live)
+        with until_interrupted() as is_ended:
+            for rates in _replayed(replay, interval if is_live else 0.0, once, count, is_ended):
+                show(rates)
+        return
+    if hosts is None:
+        raise typer.BadParameter("give --hosts, or --replay")
     servers, _ = split_hosts(hosts)
     options = connection_options(auth, timeout, ca, cert, key)
     times = 1 if once else count
-    console = Console()
-    show = _print_line if json else _Screens(console, interval, clears=not once and console.is_terminal)
-    with until_interrupted() as is_ended, Looker(servers, **options) as looker, ExitStack() as stack:
+    show = _print_line if json else _Screens(console, lambda _: f"every {interval:g} s", clears=is_live)
+    with until_interrupted() as is_ended, ExitStack() as stack:
+        recorder = stack.enter_context(Recorder(record)) if record is not None else None
+        looker = stack.enter_context(Looker(servers, **options))
         followers = stack.enter_context(Followers(looker.auth, looker.options)) if follow else None
         for rates in _rates(looker, followers, interval, times, is_ended):
+            if recorder is not None:
+                recorder.add(rates)
             show(rates)
 
 
@@ -103,15 +137,38 @@ def _rates(
             return
 
 
+def _replayed(
+    file: Path, pause_s: float, is_last_alone: bool, most: int | None, is_ended: Callable[[], bool]
+) -> Iterator[Rates]:
+    """:param pause_s: between two. :param most: how many; None: all.
+
+    :raises WrongArgumentError: as `read_recorded`, or there are none.
+    """
+    recorded = read_recorded(file)
+    number = 0
+    for number, rates in enumerate(deque(recorded, 1) if is_last_alone else islice(recorded, most), 1):
+        if number > 1 and not is_ended():
+            time.sleep(pause_s)
+        if is_ended():
+            return
+        yield rates
+    if number == 0:
+        raise WrongArgumentError(f"{file} has no rates yet")
+
+
+def _recorded(rates: Rates) -> str:
+    return time.strftime("on %Y-%m-%d", time.localtime(rates.time_s))
+
+
 def _print_line(rates: Rates) -> None:
     typer.echo(json_module.dumps(rates.to_json()))
 
 
 class _Screens:
-    """Prints a screen for each, with the last ones' requests."""
+    """Prints a screen for each, with the last ones' requests. :param about: as for `screen`."""
 
-    def __init__(self, console: Console, interval: float, *, clears: bool) -> None:
-        self._console, self._interval, self._clears = console, interval, clears
+    def __init__(self, console: Console, about: Callable[[Rates], str], *, clears: bool) -> None:
+        self._console, self._about, self._clears = console, about, clears
         self._history: dict[str, deque[float | None]] = defaultdict(lambda: deque(maxlen=SPARK_COLUMNS))
 
     def __call__(self, rates: Rates) -> None:
@@ -120,4 +177,4 @@ class _Screens:
         history = {name: [*values] for name, values in self._history.items()}
         if self._clears:
             self._console.clear()
-        self._console.print(screen(rates, self._console.width, self._interval, history))
+        self._console.print(screen(rates, self._console.width, self._about(rates), history))

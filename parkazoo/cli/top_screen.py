@@ -21,10 +21,10 @@ SPARK_COLUMNS = 15
 History = Mapping[str, Sequence[float | None]]  # requests/s of each ensemble, the last is the newest
 
 
-def screen(rates: Rates, width: int, every_s: float, history: History | None = None) -> RenderableType:
-    """Draws all tables, one below the other. :param width: in columns."""
+def screen(rates: Rates, width: int, about: str, history: History | None = None) -> RenderableType:
+    """Draws all tables, one below the other. :param width: in columns. :param about: how they came about."""
     is_wide = width >= WIDE
-    parts: list[RenderableType] = [header(rates, every_s), _ensembles(rates, is_wide, history or {})]
+    parts: list[RenderableType] = [header(rates, about), _ensembles(rates, is_wide, history or {})]
     if is_wide or len(rates.servers) > len(rates.ensembles):
         parts += [Text(), _servers(rates, is_wide)]
     if rates.directories:
@@ -34,12 +34,12 @@ def screen(rates: Rates, width: int, every_s: float, history: History | None = N
     return Group(*parts, Text(), *(Text(line, style="dim") for line in remarks(rates)))
 
 
-def header(rates: Rates, every_s: float) -> Text:
+def header(rates: Rates, about: str) -> Text:
     serving = sum(each.serving for each in rates.ensembles)
     clock = time.strftime("%H:%M:%S", time.localtime(rates.time_s))
     told = (
         f"parkazoo top  map {rates.map}  {serving} of {len(rates.servers)} servers  "
-        f"{number(rates.requests())} req/s  {number(rates.writes())} writes/s  {clock}  every {every_s:g} s"
+        f"{number(rates.requests())} req/s  {number(rates.writes())} writes/s  {clock}  {about}"
     )
     return Text(told, style="bold")
 
@@ -119,7 +119,7 @@ def _servers(rates: Rates, is_wide: bool) -> Table:
     for each in rates.servers:
         cells: list[RenderableType] = [
             plain(each.ensemble),
-            (each.role or "away")[:8],
+            plain((each.role or "away")[:8]),
             *map(number, (each.requests, each.reads, each.writes, each.p99_ms, each.queue, each.clients)),
         ]
         if is_wide:

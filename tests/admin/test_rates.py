@@ -158,7 +158,7 @@ class TestScreen(unittest.TestCase):
 
     def shown(self, width: int, found: Rates | None = None) -> str:
         console = Console(width=width, file=io.StringIO())
-        console.print(screen(found or self.rates, width, 2.0, {"a": [0.0, None, 50.0, 100.0]}))
+        console.print(screen(found or self.rates, width, "every 2 s", {"a": [0.0, None, 50.0, 100.0]}))
         assert isinstance(console.file, io.StringIO)
         text = console.file.getvalue()
         self.assertLessEqual(max(map(len, text.splitlines())), width)
@@ -181,7 +181,14 @@ class TestScreen(unittest.TestCase):
 
     def test_what_others_write_is_escaped(self) -> None:
         said: Registrations = [(OURS, {"client": CLIENT, "host": "[red]\x1b[31mx", "pid": 7})]
-        self.assertNotIn("\x1b", self.shown(80, rates(FIRST, SECOND, registered={"a": said})))
+        srvr = {
+            number: each["a1"]["srvr"].replace("follower", "[/x]\x1b")
+            for number, each in enumerate((FIRST, SECOND))
+        }
+        before, now = (changed(each, "a1", srvr=srvr[number]) for number, each in enumerate((FIRST, SECOND)))
+        text = self.shown(80, rates(before, now, registered={"a": said}))
+        self.assertNotIn("\x1b", text)
+        self.assertIn(" [/x]", text)
 
     def test_sparkline(self) -> None:
         self.assertEqual(sparkline([]), "")

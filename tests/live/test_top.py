@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -76,9 +78,13 @@ class TopTest(MapCase):
                     raise
 
     def test_documents(self) -> None:
-        """A document a line, each with what this process' clients do."""
+        """A document a line, each with what this process' clients do; the same in a file, if that is wanted."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        file = Path(folder.name, "rates")
 
         def judge(out: str) -> None:
+            self.assertEqual(file.read_text().splitlines()[-2:], out.splitlines())
             documents = [json.loads(line) for line in out.splitlines()]
             self.assertEqual(len(documents), 2)
             for each in documents:
@@ -95,7 +101,7 @@ class TopTest(MapCase):
                 self.assertEqual(len(each["clients"]), 1 + len(self.plain))  # the command's own are not among them
 
         with load(self.user, self.paths):
-            self.told(judge, "--json", "--count", "2", "--interval", "0.5")
+            self.told(judge, "--json", "--count", "2", "--interval", "0.5", "--record", str(file))
 
     def test_a_screen(self) -> None:
         for columns in (80, 120):
