@@ -265,8 +265,9 @@ class Followers:
     def take(self) -> Mapping[str, Seen]:
         return {name: each.take() for (name, _), each in self._followers.items()}
 
-    def sessions(self) -> list[str]:
-        return [each.session for each in self._followers.values()]
+    def sessions(self) -> Mapping[str, str]:
+        """Returns the session of each, by ensemble."""
+        return {name: each.session for (name, _), each in self._followers.items()}
 
     def troubles(self) -> dict[str, str]:
         return {name: each.trouble for (name, _), each in self._followers.items() if each.trouble}

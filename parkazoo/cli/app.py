@@ -14,6 +14,7 @@ from rich.text import Text
 from parkazoo import __version__
 from parkazoo.admin.arguments import WrongArgumentError
 from parkazoo.cli import (
+    advise_command,
     check_command,
     clients_command,
     fsck_command,
@@ -51,6 +52,7 @@ def make_app() -> typer.Typer:
     where_command.register(app)
     status_command.register(app)
     top_command.register(app)
+    advise_command.register(app)
     check_command.register(app)
     ready_command.register(app)
     clients_command.register(app)

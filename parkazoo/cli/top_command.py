@@ -120,13 +120,13 @@ def _rates(
     if followers is not None:
         followers.follow(looker.map)
         followers.take()
-    last = looker.look(followers.sessions() if followers else ())
+    last = looker.look(followers.sessions().values() if followers else ())
     for number in counting(1):
         if not is_ended():
             time.sleep(max(0.0, last.at_s + interval - time.monotonic()))
         if is_ended():
             return
-        look = looker.look(followers.sessions() if followers else ())
+        look = looker.look(followers.sessions().values() if followers else ())
         rates = rates_between(last, look)
         if followers is not None:
             rates = directories.add(rates, followers.take(), followers.troubles())

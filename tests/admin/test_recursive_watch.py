@@ -186,7 +186,7 @@ class TestFollowers(unittest.TestCase):
                 followers.follow(ClusterMap("zk", ensembles, tuple(names), names[0]))
                 wait_until(lambda: not followers.troubles(), "the watches")
                 self.assertEqual({*followers.take()}, {*names})
-                self.assertEqual(followers.sessions(), ["0x1234"] * 2)
+                self.assertEqual(followers.sessions(), dict.fromkeys(names, "0x1234"))
             wait_until(lambda: END in servers["a"].heard, "the end of a's session")
             self.assertNotIn(END, servers["b"].heard)
 

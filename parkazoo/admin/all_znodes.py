@@ -1,0 +1,105 @@
+"""Every znode of an ensemble looked at, by requests that keep a pace."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from kazoo.exceptions import NoNodeError
+
+from parkazoo.admin.clients import AdminClient, LostError, NoRightError, UnreadableError
+from parkazoo.admin.write_counts import Znode
+from parkazoo.protocol.placement import is_of_zookeeper, join
+from parkazoo.types import ZnodeStat
+
+MOST_PER_SECOND = 500
+MOST_WITHOUT_ANSWER = 50
+MOST_ZNODES = 100_000  # two looks at so many take 400 s
+
+
+class Pace:
+    """Lets requests pass one by one, at most `per_second`."""
+
+    def __init__(
+        self,
+        per_second: float = MOST_PER_SECOND,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._every_s = 1 / per_second
+        self.clock = clock
+        self._sleep = sleep
+        self._next_s = clock()
+
+    def wait(self) -> None:
+        now_s = self.clock()
+        if self._next_s > now_s:
+            self._sleep(self._next_s - now_s)
+        self._next_s = max(self._next_s, now_s) + self._every_s
+
+
+def look_at_all(client: AdminClient, pace: Pace) -> dict[str, Znode]:
+    """Looks at each znode but ZooKeeper's own, level by level, and returns them by their path on the ensemble.
+
+    One request each: it lists the children. A znode that the identity may not read is left out.
+
+    No znode stands for others: which of a hundred children have children is not seen from three of them.
+
+    :raises UnreadableError: there are more than `MOST_ZNODES`, or the ensemble ceases to answer.
+    """
+    znodes: dict[str, Znode] = {}
+    level = ["/"]
+    while level:
+        deeper: list[str] = []
+        for path, answer in _asked(client, "get_children", level, pace, None, True):  # no watch, but the stat
+            if isinstance(answer, Exception):
+                continue
+            children, stat = answer
+            znodes[path] = Znode(pace.clock(), stat.czxid, stat.created, stat.version, stat.cversion)
+            deeper += [below for name in children if not is_of_zookeeper(below := join(path, name))]
+            if len(znodes) + len(deeper) > MOST_ZNODES:
+                raise UnreadableError(
+                    f"{client} has more than {MOST_ZNODES:,} znodes: looks at all of them would take too long. "
+                    "Leave --sample out: ZooKeeper 3.6 tells of each change"
+                )
+        level = deeper
+    return znodes
+
+
+def stats_of(client: AdminClient, paths: Sequence[str], pace: Pace) -> Iterator[tuple[str, ZnodeStat | None]]:
+    """Yields the stat of each znode; None: it is gone, or may not be read."""
+    for path, answer in _asked(client, "exists", paths, pace):
+        yield path, None if isinstance(answer, Exception) else answer
+
+
+def _asked(
+    client: AdminClient, method: str, paths: Sequence[str], pace: Pace, *arguments: object
+) -> Iterator[tuple[str, Any]]:
+    """Yields each path with its answer, or with NoNodeError or NoRightError."""
+    waiting: deque[tuple[str, Any]] = deque()
+
+    def answer() -> tuple[str, Any]:
+        path, result = waiting.popleft()
+        try:
+            return path, client.wait(path, result)
+        except LostError:
+            pass
+        except (NoNodeError, NoRightError) as error:
+            return path, error
+        try:
+            return path, client.patiently(lambda: client.wait(path, ask(path)))
+        except (NoNodeError, NoRightError) as error:
+            return path, error
+
+    def ask(path: str) -> Any:
+        pace.wait()
+        return getattr(client.zk, f"{method}_async")(path, *arguments)
+
+    for path in paths:
+        waiting.append((path, ask(path)))
+        while waiting and (len(waiting) >= MOST_WITHOUT_ANSWER or waiting[0][1].ready()):
+            yield answer()
+    while waiting:
+        yield answer()
