@@ -87,10 +87,10 @@ class PartlyDoneError(KazooException):
 class DeferredError(KazooException):
     """Deferred writes were not done, or no more are taken.
 
-    :ivar failed: paths of those that were refused, each with its error.
-    :ivar dropped: of those that were never done, since one in front of them was refused or the session was over.
-    :ivar unknown: of those of which no one knows: before their answer the client was stopped, or the lane's marker
-        deleted.
+    :ivar failed: paths of the refused writes, each with its error.
+    :ivar dropped: of writes never done, since one in front of them was refused or the session was over.
+    :ivar unknown: of writes of which no one knows: before their answer the client was stopped, or the lane's
+        marker deleted.
     """
 
     def __init__(

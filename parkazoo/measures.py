@@ -28,7 +28,7 @@ class Measure(NamedTuple):
     :param grows: whether it never falls.
     :param labels: their names.
     :param values: returns its values in the counters of a client, by the values of the labels.
-    :param join: makes one value of those of two clients without names.
+    :param join: makes one value of the values of two clients without names.
     """
 
     name: str
@@ -144,7 +144,7 @@ def values_of(measure: Measure, read: Iterable[tuple[Labels, Counters]]) -> dict
 
 
 def joined(found: Iterable[tuple[Labels, Mapping[Labels, T]]], join: Callable[[T, T], T]) -> dict[Labels, T]:
-    """Returns the values of all clients, and one for those that have no names."""
+    """Returns the values of all named clients, and one for the others."""
     values: dict[Labels, T] = {}
     for name, of_client in found:
         for labels, value in of_client.items():

@@ -132,7 +132,7 @@ class MapChanged(NamedTuple):
     """Tells of a cluster map that the client has begun to follow, the first one included.
 
     :param form: ``"plain"``, ``"tolerant"``, ``"guarded"`` or ``"grown"``.
-    :param new_ensembles: those that the client did not know before.
+    :param new_ensembles: the client did not know them before.
     """
 
     epoch: int
@@ -231,7 +231,7 @@ class Histogram(NamedTuple):
     """Says how long requests took.
 
     :param buckets: how many took as long as each of BUCKETS_S at most, and longer than the one before; the last
-        one those that took longer than all.
+        one the requests that took longer than all.
     :param sum_s: the seconds of all.
     """
 

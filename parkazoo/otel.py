@@ -122,7 +122,7 @@ def _meter(provider: MeterProvider | None) -> Meter:
 
 
 def _attributes(names: Labels, values: Labels) -> dict[str, str | int]:
-    """Those of the conventions. What has succeeded has no type of an error."""
+    """The conventions' attributes. A success has no type of an error."""
     found: dict[str, str | int] = {SYSTEM: ZOOKEEPER}
     found |= {ATTRIBUTES[name]: value for name, value in zip(names, values, strict=True)}
     if found.get(ERROR_TYPE) == NO_ERROR:

@@ -83,7 +83,7 @@ def _other_bootstrap(found: ClusterMap, name: str, state: Contents) -> ClusterMa
 def agree_with_copies(wanted: ClusterMap, states: Mapping[str, Contents]) -> ClusterMap:
     """The map to go on with where the primary is lost, and copies of its cluster are left, if they are.
 
-    Its epoch is that of the newest copy, or a later one if something else is wanted. So no copy is newer, or says
+    Its epoch is the newest copy's, or a later one if something else is wanted. So no copy is newer, or says
     something else in the same epoch. What was lost may have been one form ahead of all copies: a guarded client
     may have left pins, which a tolerant map could take back.
     """

@@ -1,6 +1,6 @@
 """What servers answer to four-letter words, and an AdminServer to a GET, as values. Pure.
 
-The formats are those of ZooKeeper 3.5 to 3.9.
+The formats are ZooKeeper's, 3.5 to 3.9.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CONNECTIONS = "Connections dump:"  # behind them, since 3.5
 VOTER = re.compile(r"^server\.\d+=(?!.*:observer\b)", re.MULTILINE)
 NOT_ALLOWED = "is not in the whitelist"
 NOT_LISTED = "it is not in its 4lw.commands.whitelist"
-MOST_TOLD = 80  # letters, of what is no answer
+MOST_TOLD = 80  # letters, of text that is no answer
 OK = re.compile(r"^HTTP/1\.[01] 200 ")
 
 
@@ -97,7 +97,7 @@ def _count_by_session(lines: Iterable[str]) -> dict[str, int]:
 
 
 def answers_word(word: str, said: str) -> bool:
-    """Whether an answer to a four-letter word says what was asked, and not why it does not."""
+    """Whether `said` answers a four-letter word."""
     if word == "cons":
         return CONNECTION.search(said) is not None  # the connection that asks is among them
     if word == "srvr":
@@ -112,7 +112,7 @@ def answers_word(word: str, said: str) -> bool:
 
 
 def why_unanswered(word: str, said: str) -> str:
-    """Returns why an answer to a four-letter word does not say what was asked; empty if it does."""
+    """Returns why `said` does not answer a four-letter word; empty if it does."""
     if answers_word(word, said):
         return ""
     if is_forbidden(said):

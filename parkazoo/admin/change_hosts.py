@@ -104,7 +104,7 @@ def _tell_changes(
 def _verify_servers(
     known: ClusterMap, name: str, hosts: str, options: Options, timeout_s: float, dry_run: bool
 ) -> None:
-    """Each of `hosts` answers, and is in one ensemble with the others and with those that the map names now.
+    """Each of `hosts` answers, and is in one ensemble with the others and with the map's present servers.
 
     Of these, only those count that say that they are this ensemble: another one may have got an old address.
     """

@@ -74,12 +74,12 @@ def find_wrong(
 
 
 def behind(clients: Iterable[RegisteredClient], cluster_map: ClusterMap) -> list[RegisteredClient]:
-    """Those that say that they work by an older map."""
+    """The clients that say that they work by an older map."""
     return [each for each in clients if isinstance(each.map, int) and each.map < cluster_map.epoch]
 
 
 class _Look(NamedTuple):
-    """What is known of an ensemble.
+    """Facts about an ensemble.
 
     :param is_open: whether anyone may use ``/parkazoo``; None if it is not there.
     :param has_record: whether it says which ensemble it is.
@@ -123,7 +123,7 @@ def _check_ensemble(client: AdminClient, cluster_map: ClusterMap, parts: Collect
 
 
 def _check_map(client: AdminClient, published: ClusterMap) -> Iterator[MapProblem]:
-    """The map there, compared with what is published; nothing of one that is missing."""
+    """The map there, compared with the published one; nothing of one that is missing."""
     copy = judge_copy(client.read(MAP), published)
     if client.name == published.bootstrap:
         if copy.is_wrong or copy.kind is CopyKind.OLDER:

@@ -247,7 +247,7 @@ def connect_to(
     *,
     gives_up: bool = False,
 ) -> Iterator[tuple[dict[str, AdminClient], list[AdminClient]]]:
-    """Clients by name, connected in parallel, and those that were not connected in time.
+    """Clients by name, connected in parallel, and the names that did not connect in time.
 
     :param soon_s: how long to wait for the others when the first is connected; by default the whole time.
     :param gives_up: do not wait for those whose servers all refuse connections.

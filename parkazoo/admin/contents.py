@@ -33,7 +33,7 @@ DELETE_ALL = f"`deleteall {ROOT}` in ZooKeeper's zkCli.sh"
 
 
 class Contents(NamedTuple):
-    """What an ensemble holds below ``/parkazoo``, whose children are `parts`; None for what is missing."""
+    """What an ensemble holds below ``/parkazoo``, whose children are `parts`; None for a missing znode."""
 
     hosts: str
     map: bytes | None

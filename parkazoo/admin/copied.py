@@ -1,4 +1,4 @@
-"""Servers that have the data of an ensemble of the map, and are not in it: those of a copy of the cluster."""
+"""Servers of a copy of the cluster: they have the data of an ensemble of the map, and are not in it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def verify_not_copied(
 ) -> None:
     """Ask the servers that the map names whether they know a client's session; nothing is written.
 
-    All servers of an ensemble know it, by whatever address they are reached. If none of those that the map names
-    answers, nothing can be said. The session ends with this, so it comes last.
+    All servers of an ensemble know it, by whatever address they are reached. If no server of the map answers,
+    nothing can be said. The session ends with this, so it comes last.
 
     :param client: of one server, by an address of the user's own.
     :param record: which ensemble that server says that it is.

@@ -26,7 +26,7 @@ MEND_PRIMARY = (
 
 
 class Primary(NamedTuple):
-    """What is published.
+    """The published map.
 
     :param data: the bytes of the map.
     :param version: of the znode.
@@ -47,7 +47,7 @@ def read_primary(client: AdminClient) -> Primary:
 
 
 def update_copies(clients: Mapping[str, AdminClient], bootstrap: str) -> Primary:
-    """Bring the copies on the ensembles of `clients` to what is published, which is returned.
+    """Bring the copies on the ensembles of `clients` to the published map, and return it.
 
     :param bootstrap: the ensemble of the primary, one of `clients`.
     :raises ClusterMapError: a copy is wrong, or cannot be written. The others are written.

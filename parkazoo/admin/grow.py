@@ -251,7 +251,7 @@ def _connected(wanted: ClusterMap, rise: Rise) -> Iterator[Mapping[str, AdminCli
 
 
 def _verify_empty(client: AdminClient, state: Contents) -> None:
-    """Raises ClusterMapError if the ensemble has znodes beside those of an earlier attempt."""
+    """Raises ClusterMapError if the ensemble has znodes beside an earlier attempt's."""
     found = [f"/{name}" for name in client.children("/") if f"/{name}" not in {"/zookeeper", ROOT}]
     if found := sorted(path for path in found if not path.startswith(f"/{PROBE}")):
         more = ", ..." if len(found) > SHOWN else ""

@@ -44,7 +44,7 @@ WITHIN = {  # settings that an ensemble's servers should have in common, and wha
     JUTE: "a request that one server takes ends the connection to another, and may take a follower out",
     LOG_APART: "one of them writes its log beside its snapshots: all writes wait for the slower ones of a quorum",
 }
-BETWEEN = {  # those that a cluster's ensembles should have in common
+BETWEEN = {  # a cluster's ensembles should have these in common
     "minSessionTimeout": "a client's sessions have different time-outs: it may lose one and keep the others",
     "maxSessionTimeout": "a client's sessions have different time-outs: it may lose one and keep the others",
     JUTE: "how large a znode may be depends on its path",
@@ -404,7 +404,7 @@ def _number(values: Mapping[str, str] | None, name: str) -> float | None:
 
 
 def _grouped(values: Mapping[str, str | None]) -> dict[str, list[str]]:
-    """Whose value each is, of those that are known."""
+    """By known value, whose it is."""
     found: dict[str, list[str]] = defaultdict(list)
     for whose, value in values.items():
         if value is not None:

@@ -33,7 +33,7 @@ Range = tuple[float, float]  # the least and the most
 class Inquiry(NamedTuple):
     """Describes a server by its own words; None for what it does not tell.
 
-    :param settings: those of ``conf``. :param voters: of its ensemble, as ``conf`` lists them.
+    :param settings: from ``conf``. :param voters: of its ensemble, as ``conf`` lists them.
     :param monitor: the values of ``mntr``.
     :param properties: of its JVM, which its AdminServer tells since ZooKeeper 3.6.
     :param is_admin_open: whether its AdminServer answers at an address that other machines reach.

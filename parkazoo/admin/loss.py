@@ -102,7 +102,7 @@ def _no_map(cluster_map: ClusterMap, states: Mapping[str, Contents]) -> str:
 
 
 def assess(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], lost: Sequence[str]) -> Loss:
-    """Returns what the ensembles know of those that have lost their data. Reads every znode."""
+    """Returns what the ensembles know of ensembles that have lost their data. Reads every znode."""
     places = Places(cluster_map.make_placement())
     mirrors = {name: set(clients[name].children(MIRRORS)) for name in lost}
     childless: set[str] = set()

@@ -115,7 +115,7 @@ def _plan(
 def _write(
     clients: Mapping[str, AdminClient], cluster_map: ClusterMap, is_made: bool, acl: Sequence[ACL]
 ) -> ClusterMap:
-    """Make the map, unless it is made, and what is missing on each ensemble."""
+    """Make the map, unless it is made, and each ensemble's missing znodes."""
     bootstrap = clients[cluster_map.bootstrap]
     if not is_made:
         cluster_map = _write_draft(bootstrap, cluster_map, acl)
@@ -128,7 +128,7 @@ def _write(
 
 
 def _write_draft(client: AdminClient, cluster_map: ClusterMap, acl: Sequence[ACL]) -> ClusterMap:
-    """The draft: this map, or that of another client that was faster, if it is the same but for its id."""
+    """The draft: this map, or a faster client's, if it is the same but for its id."""
     _make_root(client, acl)
     transaction = client.zk.transaction()
     transaction.create(MAP, b"", acl)  # fails if there is a map by now

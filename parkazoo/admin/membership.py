@@ -1,4 +1,4 @@
-"""Which servers an ensemble says it has, compared with those that a map or a command names."""
+"""Which servers an ensemble says it has, compared with the servers that a map or a command names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def strangers(
     :param known: all by which clients know the ensemble. If its configuration has none of them, its servers have
         other names for each other, and nothing can be said.
     :param clients: of its servers: the newest configuration counts.
-    :returns: those of `servers`, as ``"h:p"``, and what the configuration has instead.
+    :returns: some of `servers`, as ``"h:p"``, and what the configuration has instead.
     """
     configs = [config for config in map(read_config, clients) if config is not None]
     if not configs:

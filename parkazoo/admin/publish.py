@@ -29,11 +29,11 @@ def change_map(
     """Publish what `change` makes of the map; again, with the newer one, if another command is faster.
 
     :param known: the map as it was read, perhaps not the newest.
-    :param change: returns the map that it is given if there is nothing to do. Raises what is to be raised.
+    :param change: returns the map that it is given if there is nothing to do. May raise.
     :param tell: called with the map if this command has published it, when all copies have it.
     :param warn: called with the reason if a change that may go ahead has left a copy behind; by default that is an
         error.
-    :returns: the map that is published, which all copies have, or those that could be written.
+    :returns: the map that is published, which all copies have, or all that could be written.
     """
     while True:
         try:
@@ -88,7 +88,7 @@ def _publish(
     timeout_s: float,
     may_leave: bool,
 ) -> tuple[ClusterMap, str | None]:
-    """Publish `wanted`, if `known` is what is published; if they are the same, the copies alone are finished.
+    """Publish `wanted`, if `known` is published; if they are the same, the copies alone are finished.
 
     :param may_leave: whether copies may be left behind that such a change need not wait for.
     :returns: `wanted`, and which copies were left behind; or what is published instead, and None: nothing is

@@ -119,7 +119,7 @@ class _Race:
 
     Its threads never keep the process: a frozen server does not answer at all.
 
-    :param judge: returns what is to be said against an answer, "" if nothing.
+    :param judge: returns the objection to an answer, "" if there is none.
     """
 
     def __init__(

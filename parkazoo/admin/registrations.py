@@ -100,7 +100,7 @@ def list_clients(
 
 
 def read_registrations(clients: Mapping[str, AdminClient]) -> tuple[list[RegisteredClient], dict[str, str]]:
-    """What is registered on these ensembles, by client, the oldest first; and which cannot be read, and why."""
+    """The registrations on these ensembles, by client, the oldest first; and which cannot be read, and why."""
     found, unreadable = try_each(clients, read_sessions)
     return by_client(found), unreadable
 

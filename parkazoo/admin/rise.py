@@ -44,7 +44,7 @@ FOR_GOOD = (
 class Waiting(NamedTuple):
     """:param form: of the map, by which all clients must work before the next one.
     :param map: the number of that map.
-    :param behind: those that do not say so yet, with the sessions that do not.
+    :param behind: the clients that do not say so yet, with the sessions that do not.
     :param sessions: how many are registered.
     """
 
@@ -61,7 +61,7 @@ OnWait = Callable[[Waiting], None]
 class Rise:
     """Changes what only a map of form GROWN can have, and has the form rise for it if it must.
 
-    :param tell: called after each step with what was done, or would be done.
+    :param tell: called after each step with its description; of a dry run too.
     :param on_wait: called again and again while clients are behind; by a dry run once.
     :param dry_run: write nothing.
     :param yes: the form may rise, though no command takes that back.
@@ -302,7 +302,7 @@ def _is_number(found: object) -> TypeGuard[int]:
 
 
 def _all_servers(client: AdminClient) -> list[Server]:
-    """Those of the map, and those that the ensemble names, if it names them as the map does."""
+    """The map's servers, and the ensemble's own, if it names them as the map does."""
     known = parse_hosts(client.hosts)
     members = follow(ServerList(NEVER, known), read_config(client)).servers
     return [*known, *(each for each in members if each not in known)]

@@ -86,7 +86,7 @@ def _ask(word: str, clients: Iterable[AdminClient]) -> tuple[str, str]:
 
 
 def with_lost(seen: Strangers, connected: ConnectedSessions, held: Held, servers: Mapping[str, str]) -> Strangers:
-    """Returns what was seen, and sessions with ephemerals that have neither a registration nor a connection."""
+    """Returns the uses seen, and sessions with ephemerals that have neither a registration nor a connection."""
     unseen = {servers[server] for server in seen.unseen}
     lost = {
         session: Stranger(session, "no connection", f"ensemble {name}", name)

@@ -14,7 +14,7 @@ from parkazoo.protocol.placement import MAP
 
 
 class MapSpread(NamedTuple):
-    """:param copies: by ensemble; that of the bootstrap ensemble is the primary.
+    """:param copies: by ensemble; the bootstrap ensemble's is the primary.
     :param clients: those with a session on an ensemble that could be reached.
     :param absent: ensembles that cannot be reached or read, and why.
     """

@@ -80,7 +80,7 @@ def status_of(
 
 
 def _read_clients(cluster_map: ClusterMap, connections: Connections) -> Sequence[RegisteredClient]:
-    """Those that are registered. If some work by an older map, they get the time that it takes to follow."""
+    """The registered clients. If some work by an older map, they get the time that it takes to follow."""
     deadline = time.monotonic() + FOLLOW_S
     while True:
         clients, _ = read_registrations(connections.clients)
@@ -90,7 +90,7 @@ def _read_clients(cluster_map: ClusterMap, connections: Connections) -> Sequence
 
 
 def _look_out(cluster_map: ClusterMap, connections: Connections, options: Options, timeout_s: float) -> Strangers:
-    """Sessions that are not registered; where they could do harm, only those that stay."""
+    """Sessions that are not registered; where they could do harm, only if they stay."""
     servers = {server: name for server, (name, _) in connections.servers.items()}
     own = [client for _, client in connections.servers.values()]
     lookout = Lookout(connections.clients, servers, options, timeout_s, own)

@@ -125,7 +125,7 @@ def _strays(client: AdminClient, index: int, places: Places, ensembles: Sequence
 
 
 def listings(client: AdminClient, to_list: list[str], hidden: list[str] | None = None) -> Iterator[Listing]:
-    """The paths in `to_list`, to which the caller adds while it goes on, with what is below them.
+    """The paths in `to_list`, to which the caller adds while it goes on, with the znodes below them.
 
     :param hidden: gets the paths that may not be listed, which else is an error.
     """

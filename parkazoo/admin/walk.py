@@ -1,4 +1,4 @@
-"""Look at every znode of every ensemble, and mend what is safe while clients go on working. Nothing is printed.
+"""Look at every znode of every ensemble, and mend safe kinds while clients go on working. Nothing is printed.
 
 protocol/audit.py asks and concludes, protocol/mend.py mends. This runs both over the ensembles: depth first, with
 a bounded number of znodes under way, so that memory does not grow with the tree.

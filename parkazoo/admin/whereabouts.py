@@ -154,7 +154,7 @@ class _Pins:
     # ---- many --------------------------------------------------------------------------------------
 
     def below(self, prefix: str) -> Iterator[Directory | str]:
-        """What is decided at and below a rule's prefix; the paths alone of what cannot be looked at."""
+        """The decisions at and below a rule's prefix; the paths alone of znodes that cannot be looked at."""
         top = (prefix.removesuffix(EACH) or "/") if prefix.endswith(EACH) else prefix
         try:
             found = self.find(top)
@@ -202,7 +202,7 @@ class _Pins:
                 yield d
 
     def _ask(self, method: str, places: Iterable[Place]) -> list[Any]:
-        """The answers, in their order: None for what is not there, an error for what may not be read."""
+        """The answers, in their order: None for a missing znode, an error for one that may not be read."""
         names = self._map.names
         asked = [
             (place.path, client, client and getattr(client.zk, f"{method}_async")(place.path))

@@ -80,6 +80,6 @@ def run() -> int:
 
 
 def exit_status(error: Exception) -> int:
-    """2 for arguments that are wrong whatever the cluster is, as for those that typer refuses; otherwise 1."""
+    """2 for arguments that are wrong whatever the cluster is, as if typer refuses them; otherwise 1."""
     is_argument = isinstance(error, ConfigurationError) and not isinstance(error, ClusterMapError)
     return 2 if is_argument or isinstance(error, WrongArgumentError) else 1

@@ -24,7 +24,7 @@ class Belonging(NamedTuple):
 
 
 def find_belonging(ensembles: Mapping[str, str]) -> Belonging:
-    """What the ensembles say, whose hosts are given by name. Those that cannot be asked count as members."""
+    """What the ensembles say, whose hosts are given by name. Unreachable hosts count as members."""
     try:
         with connect_to(ensembles, {}, TIMEOUT_S) as (clients, absent):
             if absent:

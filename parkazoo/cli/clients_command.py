@@ -111,7 +111,7 @@ def clients(
 
 
 def _sorted(users: Users[T], sort: Sort) -> list[tuple[T, SessionUse]]:
-    """Those with the most first; those of which it is not known last. By default as they are."""
+    """The clients with the most first, without a number last. By default as they are."""
     if sort is Sort.SINCE:
         return list(users)
     return sorted(

@@ -1,4 +1,4 @@
-"""How commands show what is wrong with a cluster."""
+"""How commands show a cluster's problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``parkazoo fsck``: what is wrong in the trees of all ensembles, and mending it."""
+"""``parkazoo fsck``: finds damage in the trees of all ensembles, and mends it."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _print(console: Console, report: Report) -> None:
 
 
 def _describe(about: str, tally: Tally) -> Text:
-    """The first places, and what to do: once for those that need the same."""
+    """The first places, and the remedy: once for all that need the same."""
     text = Text(about, overflow="fold")
     remedy = ""
     for found in tally.paths[:PLACES_SHOWN]:

@@ -218,7 +218,7 @@ def epochs(
 
 
 def _document(found: MapSpread) -> dict[str, object]:
-    """:returns: for each copy its number, or None, and what is to be said of it."""
+    """:returns: for each copy its number, or None, and a remark."""
     copies = {
         name: {"map": copy.map and copy.map.epoch, "is_wrong": copy.is_wrong, "about": copy.about}
         for name, copy in found.copies.items()

@@ -71,7 +71,7 @@ class Ensembles(CompatibleClient):
 
         :param timeout: seconds to wait for all of them.
         :raises ValueError: the cluster map has no ensemble of that name.
-        :raises ClusterMapError: servers are not those of the ensemble in the map.
+        :raises ClusterMapError: servers are not the ensemble's in the map.
         :raises AuthFailedError: an ensemble refuses the credentials; the client is closed then.
         :raises ConnectionLoss: an ensemble was not reached within the session timeout; the client goes on
             trying.

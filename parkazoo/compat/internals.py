@@ -86,7 +86,7 @@ class Sockets:
                 sock.shutdown(how)
 
     def __eq__(self, other: object) -> bool:
-        """Equals each of them, for handlers that look for the connection's socket among those of a select."""
+        """Equals each of them, for handlers that look for the connection's socket in a select's answer."""
         return any(other is sock for sock in self._find())
 
     def __hash__(self) -> int:

@@ -21,7 +21,7 @@ from parkazoo.protocol.steps import Request
 from parkazoo.types.handlers import Handler, Log
 from parkazoo.wire.workers import CallQueue
 
-MOST_WAITING = 10_000  # events, before those that are FREQUENT are dropped
+MOST_WAITING = 10_000  # events, before the FREQUENT ones are dropped
 FREQUENT = frozenset({RequestEnded, OperationEnded, monitoring.WatchFired, monitoring.AttemptFailed})
 DIRECTORIES_CACHED = 4096
 LISTINGS = (GetChildren.type, GetChildren2.type)
@@ -175,7 +175,7 @@ class ClientMonitor:
         self.operation_meter: OperationMeter | None = partial(_tell_all, of_operations) if of_operations else None
 
     def meter(self, ensemble: str) -> Meter | None:
-        """Returns what is told of each request to an ensemble; None if nobody wants to hear of requests."""
+        """Returns the meter of requests to an ensemble; None if nobody wants to hear of requests."""
         meters: list[Meter] = [] if self.tally is None else [self.tally.meter(ensemble)]
         meters += [partial(each.request, ensemble) for each in self._ears if each.hears(RequestEnded)]
         if len(meters) > 1:

@@ -1,4 +1,4 @@
-"""What a client counts: its requests with their seconds, and what is rarer."""
+"""What a client counts: its requests with their seconds, and rarer events."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ClientTally:
         return count
 
     def tell(self, event: object) -> None:
-        """Counts what is rarer. The loop calls this, one call at a time."""
+        """Counts rarer events. The loop calls this, one call at a time."""
         if isinstance(event, ConnectionLost):
             self.connections_lost[event.ensemble] += 1
         elif isinstance(event, SessionExpired):

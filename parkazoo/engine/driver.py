@@ -120,7 +120,7 @@ class Driver:
     :param make_lock: :meth:`Runtime.make_lock`.
     :param unchroot: the user's name for a path.
     :ivar on_miss: called when a watch is not left.
-    :ivar order: of those that begin now. Its lines are others once :meth:`fail_all` has failed what was there.
+    :ivar order: of the operations that begin now. Its lines are others after :meth:`fail_all`.
     """
 
     on_miss: Callable[[], None] = staticmethod(lambda: None)
@@ -136,7 +136,7 @@ class Driver:
         self.context = context
         self.members = members
         self.order: Order[_Run] = Order()
-        self._older: Order[_Run] = self.order  # of those that began by the form of the map before this one
+        self._older: Order[_Run] = self.order  # of operations that began by the form before
         self._make_lock = make_lock
         self._lock = make_lock()
         self._serial = Serial(make_lock())
@@ -145,7 +145,7 @@ class Driver:
     # ---- forms of the map ------------------------------------------------------------------------
 
     def begin_form(self, context: Context) -> None:
-        """From now on operations begin by a newer form of the map; what is under way goes on as it began.
+        """From now on operations begin by a newer form of the map; the others go on as they began.
 
         Both have one order, as operations of one client have. No thread may be about to begin an operation.
         """
@@ -175,7 +175,7 @@ class Driver:
         return self._older is not self.order and self._older.under_way > 0
 
     def fail_older(self, failure: type[Exception]) -> None:
-        """Such operations end with `failure`, those that wait for an answer or a turn when they get it."""
+        """Such operations end with `failure`, when they get the answer or the turn for which they wait."""
         if self._older is not self.order:
             self._older.failure = failure
 
@@ -344,7 +344,7 @@ class Driver:
     def fail_all(self, failure: type[Exception]) -> None:
         """End every operation that waits for others or needs another request, with `failure`, at once.
 
-        The members fail those that wait for an answer.
+        The members fail operations that wait for an answer.
         """
         with self._lock:
             waiting = self.order.waiting()

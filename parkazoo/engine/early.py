@@ -46,7 +46,7 @@ class Early(Generic[RequestT]):
             reply.set_exception(error)
 
     def open(self, pass_on: Callable[[RequestT, Reply | None], None]) -> None:
-        """Pass on what has been kept, and from then on all calls."""
+        """Pass on the kept calls, and from then on all calls."""
         while True:
             with self._lock:
                 if not self._kept:
@@ -57,7 +57,7 @@ class Early(Generic[RequestT]):
                 pass_on(request, reply)
 
     def fail(self, make_error: Callable[[], Exception | None] | None = None) -> None:
-        """Answer what is kept.
+        """Answer the kept calls.
 
         :param make_error: makes an error for each; without it, it is the refusal, which is there by now.
         """

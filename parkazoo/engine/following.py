@@ -97,12 +97,12 @@ class Following(Generic[MemberT]):
             port.drop(ConnectionLoss)
 
     def _fail_older(self) -> None:
-        """What is under way by the older form ends at its next request."""
+        """Operations of the older form end at their next request."""
         self._driver.on_miss = partial(self._runtime.call, self._have_missed)
         self._driver.fail_older(ConnectionLoss)
 
     def _have_missed(self) -> None:
-        """What was to leave a watch has failed: program and watches hear it as if a connection were lost.
+        """A read that was to leave a watch has failed: program and watches hear it as if a connection were lost.
 
         Else a recipe would wait for one to come back, with a watch that is gone.
         """
@@ -119,7 +119,7 @@ class Following(Generic[MemberT]):
         self._report()
 
     def _begin_form(self) -> None:
-        """Operations begin by the newest form. If those of the older one cannot work beside them, they fail."""
+        """Operations begin by the newest form. If the older ones cannot work beside them, they fail."""
         assert self._roster.cluster_map is not None and self._form_change is not None
         if self._roster.cluster_map.form > self._driver.context.form + 1:
             self._form_change.hurry()

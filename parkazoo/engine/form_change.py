@@ -25,7 +25,7 @@ class FormChange:
 
     :param gate: is shut until no thread is about to begin an operation by the older form.
     :param fail_waiting: fails the requests that wait for a connection.
-    :param fail_older: has what is under way by the older form end at its next request.
+    :param fail_older: has operations of the older form end at their next request.
     :param begin: from now on operations begin by the newer form.
     :param end: is called when nothing of the older form sends any more.
     """

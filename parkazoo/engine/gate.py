@@ -54,12 +54,12 @@ class Gate:
         self._kept = Early(self._make_lock(), self._refusal)
 
     def open(self) -> None:
-        """Pass on what was kept, and what comes."""
+        """Pass on the kept calls, and all later ones."""
         if self._kept is not None:
             self._kept.open(self._pass_on)
             self._kept = None
 
     def fail(self) -> None:
-        """Answer what is kept with the refusal."""
+        """Answer the kept calls with the refusal."""
         if self._kept is not None:
             self._kept.fail()

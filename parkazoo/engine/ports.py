@@ -30,7 +30,7 @@ class Reply(Protocol):
 class OnAnswer:
     """A reply that makes a call with the answer, which may be an exception.
 
-    :param asker: the reply to what has asked for it, if anything has.
+    :param asker: the reply to the request that needs it, if one does.
     """
 
     __slots__ = ("_call", "asker")
@@ -106,7 +106,7 @@ class MemberPort(RequestPort, Protocol):
     def settle(self, name: str, hosts: str | None, spare: Sequence[Server], limit_s: float | None) -> None:
         """It is known which ensemble this is.
 
-        :param hosts: its servers; None: those that the member has.
+        :param hosts: its servers; None: the member's.
         :param spare: what it tries when it cannot reach them.
         :param limit_s: so long a request waits for a connection, then it fails with ConnectionLoss; None: for
             ever.
@@ -125,7 +125,7 @@ class MemberPort(RequestPort, Protocol):
         """
 
     def begin_stop(self) -> None:
-        """On the loop: end the ZooKeeper session after what is queued, without waiting for it."""
+        """On the loop: end the ZooKeeper session after the queued requests, without waiting for it."""
 
     def leave(self) -> None:
         """On the loop: end the connection, and leave the ZooKeeper session to its time-out."""
@@ -178,7 +178,7 @@ class Owner(Protocol[MemberT_contra]):
         """Called behind the registration and the copy: why the session may not be used."""
 
     def take_copy(self, member: MemberT_contra, copy: DataAnswer, server: str) -> Exception | None:
-        """As :meth:`recognize`, behind the registration: what is there is not older than what made room for it.
+        """As :meth:`recognize`, behind the registration: the copy is not older than the one that made room for it.
 
         A newer map is the client's from now on. Called again whenever the copy has changed.
         """
@@ -279,14 +279,14 @@ class Monitor(Protocol):
         """The seconds of a clock that only goes forward."""
 
     def meter(self, ensemble: str) -> Meter | None:
-        """What is told of each request to an ensemble; None if nobody wants to hear of requests.
+        """The meter of requests to an ensemble; None if nobody wants to hear of requests.
 
         :param ensemble: its name.
         """
 
     @property
     def operation_meter(self) -> OperationMeter | None:
-        """What is told of each operation; None if nobody wants to hear of operations."""
+        """The meter of operations; None if nobody wants to hear of operations."""
 
     def tell(self, event: object) -> None:
         """Tell of something rarer.

@@ -22,7 +22,7 @@ AT_ONCE = 32  # others' requests wait behind so many at most
 
 
 class Rewatching:
-    """Replaces such watches, as long as their znodes are not there. Those of a connection that is lost are called.
+    """Replaces such watches, as long as their znodes are missing. A lost connection's watches are called.
 
     :param driver: works by pins. :param ports: which may have such watches.
     :param call: :meth:`Runtime.call`. :param when_over: is called on the loop.

@@ -56,7 +56,7 @@ class RosterOwner(Owner[MemberT_contra], Protocol[MemberT_contra]):
 
 
 class Roster(Generic[MemberT]):
-    """The ensembles of the map, and the members of those that are joined.
+    """The ensembles of the map, and the members of the joined ones.
 
     It answers what members ask before they send anything. It changes on the loop alone. Any thread may read
     `members`, a tuple that is replaced, and `ports` and `names`, which only grow, in this order.
@@ -325,7 +325,7 @@ class Roster(Generic[MemberT]):
         """There are more ensembles.
 
         If there was one, it was used by the user's hosts. It still is, but for those that the map gives to others;
-        those that the map alone names are spare.
+        the map's other servers are spare.
         """
         assert self.cluster_map is not None
         self._client.logger.info("The cluster has more ensembles: %s", ", ".join(come))

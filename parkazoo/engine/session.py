@@ -51,7 +51,7 @@ class Session(Generic[MemberT]):
     :ivar is_stopping: the members have been asked to end.
     :ivar is_leaving: the client has begun to stop: watches are called no more.
     :ivar is_over: nothing is left, or nothing has begun.
-    :ivar leaves_sessions: it could not resume them all: those that live are left as they are.
+    :ivar leaves_sessions: it could not resume them all: living ones are left as they are.
     :ivar interrupted_thread: was interrupted while it issued an operation, see :meth:`recover`.
     """
 

@@ -38,7 +38,7 @@ class _Operations:
 
     :ivar ensemble: that gets the only request of each that is under way; or ALONE.
     :ivar under_way: a token of each, which it may give back twice.
-    :ivar is_moving: a thread starts those that wait, so no other operation may start.
+    :ivar is_moving: a thread starts waiting operations, so no other may start.
     """
 
     __slots__ = ("ensemble", "is_moving", "under_way", "waiting")
@@ -136,7 +136,7 @@ class TotalDriver(Driver):
             call()
 
     def _move(self) -> None:
-        """Start those that wait, as far as they may."""
+        """Start waiting operations, as far as they may."""
         while (first := self._first(token := object())) is not None:
             request, reply = first
             ending = OnAnswer(partial(self._answered, token, reply), reply)
@@ -183,7 +183,7 @@ class TotalDriver(Driver):
 class _Ports(Sequence[RequestPort]):
     """In place of the members: it puts writes in front of reads that might be too old.
 
-    :param members: others may be appended, and take the place of those that are there.
+    :param members: others may be appended, and replace them.
     """
 
     def __init__(self, members: Sequence[RequestPort], heard: Heard) -> None:

@@ -53,7 +53,7 @@ class Unjoined:
         return []
 
     def pass_on(self, member: RequestPort) -> None:
-        """The ensemble is joined: its member takes what was kept, and what comes."""
+        """The ensemble is joined: its member takes the kept requests, and all later ones."""
         self._early.open(member.submit)
 
     def fail(self) -> None:
@@ -61,5 +61,5 @@ class Unjoined:
         self._early.fail()
 
     def drop(self, error: type[Exception]) -> None:
-        """Fail what is kept: it is not to be sent any more."""
+        """Fail the kept requests: they are not to be sent any more."""
         self._early.fail(error)

@@ -1,4 +1,4 @@
-"""The watches of one client on the children of directories that have no mirror, and on what is not there.
+"""The watches of one client on the children of directories that have no mirror, and on missing znodes.
 
 Each stands in the members' tables in place of the user's watch. This module has what they share: which function
 watches which directory, and how a watch leaves the tables.
@@ -42,7 +42,7 @@ class Watching:
         self._call = call
         self._deliver = deliver
         self._client_state = client_state
-        # By key, also those that are just looking again and so are in no table. Each watch holds its key's set.
+        # By key, also watches that are just looking again and so are in no table. Each watch holds its key's set.
         self._armed: WeakValueDictionary[str, WeakSet[DirectoryWatch]] = WeakValueDictionary()
         self._unsettled: WeakSet[DirectoryWatch] = WeakSet()
 
@@ -101,7 +101,7 @@ class Watching:
             event = WatchedEvent(EventType.NONE, self._client_state(), None)
             self._call(partial(watch.fire, event))
         elif answer is not None:
-            # The event may be about what is above it.
+            # The event may be about a znode above it.
             self._call(partial(watch.fire, event._replace(type=answer, path=watch.told)))
 
     def _withdraw(self, watch: DirectoryWatch, has_fired: bool) -> None:

@@ -81,7 +81,7 @@ class State(NamedTuple):
 
 
 def remember_pids(folder: Path, pids: Mapping[str, int]) -> None:
-    """:param pids: by server, of those that were started again."""
+    """:param pids: by server, of all that were started again."""
     if state := State.read(folder):
         found = {
             name: [pids.get(f"{name}{number}", pid) for number, pid in enumerate(before, 1)]
@@ -97,7 +97,7 @@ def shape_of(folder: Path) -> tuple[int, int] | None:
 
 
 def recall(folder: Path, names: str, size: int) -> dict[str, list[ServerPorts]]:
-    """The ports of the cluster that has lived in this folder; what has never served is cleared away.
+    """The ports of the cluster that has lived in this folder; one that never served is cleared away.
 
     :raises LocalClusterError: if its shape is another.
     """

@@ -240,7 +240,7 @@ def find_servers(ensembles: Sequence[LocalEnsemble], name: str) -> tuple[LocalSe
 
 
 def start_all(servers: Sequence[LocalServer]) -> None:
-    """Start those that do not run, without waiting until they serve."""
+    """Start servers that do not run, without waiting until they serve."""
     for server in servers:
         if not server.is_running:
             server.start()

@@ -4,7 +4,7 @@ Run by path (``python -I -S supervisor_process.py OWNER_PID [FOLDER]``), with th
 requests, JSON lines of ``[number, method, *arguments]``, and answers each with ``[number, value, error]``. It
 ends, and all its servers with it, when its input closes, when its owner is no longer its parent (a forked child
 of the owner may hold the pipe open), or on SIGTERM; last, it removes FOLDER. After ``detach`` only SIGTERM
-ends it, and it takes requests from whoever connects to the socket DOOR in the cluster's folder.
+ends it, and it takes requests at the socket DOOR in the cluster's folder.
 
 All servers are in its process group. A forked watchdog waits for the supervisor's own death, by SIGKILL too,
 and then kills the group; SIGKILL also ends servers that are frozen. (PR_SET_PDEATHSIG would be Linux alone.)
@@ -110,7 +110,7 @@ class ServerProcesses:
         self.serve_at(self.door)
 
     def serve_at(self, door: socket.socket) -> NoReturn:
-        """Answer whoever connects."""
+        """Answer each connection."""
         rests: dict[socket.socket, bytes] = {}
         while True:
             for server in self.servers.values():
@@ -125,7 +125,7 @@ class ServerProcesses:
                     ready.close()
 
     def answer_at(self, connection: socket.socket, rest: bytes) -> bytes | None:
-        """Answer what has come; return the rest of it, None if the connection has ended."""
+        """Answer the bytes so far; return the rest of them, None if the connection has ended."""
         try:
             part = connection.recv(1 << 16)
             *lines, rest = (rest + part).split(b"\n")

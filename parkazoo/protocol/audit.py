@@ -6,7 +6,7 @@ No client sees several ensembles at one moment, so looks at two of them prove no
   pin or home is missing at a moment *between* two looks at the very same mirror (its czxid), each no older than
   the one before (:func:`ask_fresh`).
 - Deletes and set_acls under way leave marks and ACLs that differ for a while. So fsck looks at a directory twice,
-  with time in between. Only what has not moved at all was left by a client that is gone.
+  with time in between. Only a state that has not moved at all was left by a client that is gone.
 """
 
 from __future__ import annotations

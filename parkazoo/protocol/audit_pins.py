@@ -130,7 +130,7 @@ def _audit_same_mirror(context: Context, place: Place, path: str) -> Operation[A
 
 
 def _audit_its_directory(context: Context, place: Place, path: str) -> Operation[list[Finding]]:
-    """What is wrong with a mirror, if it has been the same all the time."""
+    """The finding about a mirror, if it has been the same all the time."""
     yield from _sync_above(context, path)
     try:
         found = yield from locate(context, path, is_fresh=True)
@@ -148,7 +148,7 @@ def _audit_its_directory(context: Context, place: Place, path: str) -> Operation
 
 
 def _is_damaged_above(context: Context, path: str) -> Operation[bool]:
-    """Whether a directory above has a mirror where no pin says so: then what is below it cannot be found."""
+    """Whether a directory above has a mirror where no pin says so: then no client finds it or what lies below."""
     for directory_above in above(path):
         if context.known(directory_above).certainty == CERTAIN:
             return False

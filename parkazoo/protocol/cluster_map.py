@@ -1,6 +1,6 @@
 """The cluster map: which ensembles there are and which of them carry znodes.
 
-It is stored as JSON in the znode ``/parkazoo/map`` of every ensemble. That of the bootstrap ensemble is the
+It is stored as JSON in the znode ``/parkazoo/map`` of every ensemble. The bootstrap ensemble's is the
 primary: a change is published when it is set there. Then it is written to the copies, which the others hold.
 
     {
@@ -205,7 +205,7 @@ class ClusterMap:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every ensemble: those of the placement in its order, then the bootstrap ensemble if it is apart."""
+        """Every ensemble: the placement's in its order, then the bootstrap ensemble if it is apart."""
         return self.placement if self.bootstrap in self.placement else (*self.placement, self.bootstrap)
 
     def identity(self, name: str) -> dict[str, str]:
@@ -257,7 +257,7 @@ class ClusterMap:
         return replace(self, epoch=self.epoch + 1, later=newest_of(later))
 
     def make_placement(self) -> Placement:
-        """Where znodes live by the first epoch; the ensembles' indexes are those of :attr:`names`.
+        """Where znodes live by the first epoch; the ensembles' indexes are positions in :attr:`names`.
 
         Clients of a process with the same placement share it, and the places that it remembers.
         """

@@ -46,7 +46,7 @@ class Context:
         ensembles then.
     :ivar known: where a path and its children are, as far as that is known without asking.
     :ivar away: ensembles whose last answer to a question of where children are was a lost connection.
-    :ivar proofs: directories below which a child was not found, by what is proving that.
+    :ivar proofs: directories below which a child was not found, by the proof under way.
     """
 
     form: Form
@@ -87,7 +87,7 @@ class Context:
     def may_ask_guess(self, d: Directory) -> bool:
         """Whether to ask first where the children of a directory would be, and not the pin.
 
-        A guess does not make the client join, unless the home is away; and that of an ensemble that is away waits.
+        A guess does not make the client join, unless the home is away; and a guess of an absent ensemble waits.
         """
         guess = d.mirror.ensemble
         return d.home.ensemble in self.away or (self.is_joined(guess) and guess not in self.away)

@@ -33,7 +33,7 @@ BYTES_KEPT = 250_000  # so large they are together, if they are several
 EACH = "/*"  # at the end of a prefix: each child of that directory
 KEYS_OF_EPOCH = frozenset({"epoch", "weights", "rules"})
 KEYS_OF_RULE = frozenset({"prefix", "together"})
-# What ZooKeeper refuses in a path; as surrogates also what is beyond 16 bits.
+# Characters that ZooKeeper refuses in a path; as surrogates also all beyond 16 bits.
 IMPOSSIBLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
 NO_RULE = "a rule cannot be for {}"
 IN_EPOCHS = " in 'epochs'"
@@ -118,7 +118,7 @@ class Epoch:
             )
 
     def shares(self, placement: Sequence[str], rule: Rule | None = None) -> tuple[int, ...]:
-        """The weights of the placement's ensembles, in its order; 0 for those that a rule leaves out."""
+        """The weights of the placement's ensembles, in its order; 0 for one that a rule leaves out."""
         on = rule.on if rule is not None else ()
         return tuple(self.weights.get(name, 0) if not on or name in on else 0 for name in placement)
 
@@ -156,7 +156,7 @@ def next_epoch(epochs: Sequence[Epoch], weights: Mapping[str, int], rules: Seque
 
 
 def newest_of(later: Sequence[Epoch]) -> tuple[Epoch, ...]:
-    """Those of the epochs behind the first that the map keeps: the last, and the few before it that are small.
+    """The epochs behind the first that the map keeps: the last, and the few before it that are small.
 
     So a map whose newest epoch fits into a znode has room for another one that is no larger.
     """
@@ -235,7 +235,7 @@ def _rule_document(rule: Rule) -> dict[str, object]:
 
 
 class Epochs(NamedTuple):
-    """What is read of them. The weights of the first one are not validated."""
+    """The epochs as they are read. The first one's weights are not validated."""
 
     form: Form
     first: dict[str, Any]

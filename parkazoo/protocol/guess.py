@@ -1,6 +1,6 @@
 """Where the newest epoch of a map puts the children of a directory.
 
-It is only a guess where a directory's children are: what was decided in an earlier epoch stays.
+It is only a guess where a directory's children are: decisions of an earlier epoch stay.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Guess:
         return found and found[0]
 
     def key_of(self, directory: str) -> str:
-        """What is hashed: directories with the same key and the same rule go to the same ensemble."""
+        """The hashed text: directories with the same key and the same rule go to the same ensemble."""
         found = self._match(directory)
         return found[1] if found is not None and found[0].together else directory
 

@@ -55,7 +55,7 @@ class Heard:
         return needed  # noqa: RET504 - from within, a signal handler's exception could keep the lock
 
     def sent(self, ensemble: int, guard: Guard) -> None:
-        """A guard is on its way: what is sent to that ensemble from now on is behind it."""
+        """A guard is on its way: all later requests to that ensemble are behind it."""
         with self._lock:
             before = self._guards.get(ensemble)
             if before is None or not before.is_good or before.count < guard.count:

@@ -22,7 +22,7 @@ class CopyKind(Enum):
 class Copy(NamedTuple):
     """What an ensemble holds at ``/parkazoo/map``.
 
-    :param about: what is to be said of it, as "it is of cluster 5d3c".
+    :param about: a remark, as "it is of cluster 5d3c".
     :param map: None if it is missing or damaged.
     """
 
@@ -32,7 +32,7 @@ class Copy(NamedTuple):
 
     @property
     def is_wrong(self) -> bool:
-        """Whether no command has written that: a copy holds what is published, or was."""
+        """Whether no command has written that: a copy holds a map that is published, or was."""
         return self.kind in {CopyKind.DIFFERING, CopyKind.FOREIGN, CopyKind.DAMAGED}
 
 
@@ -68,7 +68,7 @@ def compare(copy: ClusterMap, known: ClusterMap) -> CopyKind:
 
 
 def newest(first: ClusterMap, *copies: bytes | None) -> ClusterMap:
-    """The newest of a map and of those of its cluster among `copies`, the data of ``/parkazoo/map``."""
+    """The newest of a map and of its cluster's maps among `copies`, the data of ``/parkazoo/map``."""
     for data in copies:
         copy = judge_copy(data, first)
         if copy.map is not None and copy.kind is CopyKind.NEWER:

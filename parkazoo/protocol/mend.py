@@ -46,7 +46,7 @@ ATTEMPTS = 8  # at a repair that clients get in the way of
 
 
 def mend(context: Context, finding: Finding) -> Operation[str]:
-    """Mend what was found, of a kind in MENDS, beside clients that go on working.
+    """Mend a finding of a kind in MENDS, beside clients that go on working.
 
     :returns: why it is still there; empty if it is not.
     """

@@ -45,7 +45,7 @@ class SentTransaction(NamedTuple):
     version: int
 
     def data(self, *, is_done: bool) -> bytes:
-        """What the marker holds behind it, or behind what was sent to find out."""
+        """What the marker holds behind it, or behind the question."""
         return f"{self.version} {'done' if is_done else 'not done'}".encode()
 
 
@@ -170,7 +170,7 @@ class Once:
     belongs to the request, not to the caller.
 
     :param marker: a free one, which serves this request from now on.
-    :ivar is_exact: the results are those that the transaction was answered: no stat is newer.
+    :ivar is_exact: the results are the transaction's own answers: no stat is newer.
     :ivar is_under_way: it was issued, and has no answer. :ivar is_left: it will not be issued again.
     :ivar too_large: why it is not sent again.
     """
@@ -220,7 +220,7 @@ def once(context: Context, request: Once) -> Operation[list[Any]]:
 def _find_results(context: Context, operations: Sequence[WriteRequest], zxid: int) -> Operation[list[Any]]:
     """What a transaction of that zxid was answered."""
     results: list[Any] = []
-    for operation in reversed(operations):  # as what is made last is found first
+    for operation in reversed(operations):  # as the last one made is found first
         result: Any = True
         if isinstance(operation, SetData):
             result = yield from read(context, Exists(operation.path, None))

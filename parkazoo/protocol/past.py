@@ -143,7 +143,7 @@ class Past:
                     self._forgotten = max(self._forgotten, table.pop(next(iter(table))).count)
 
     def _is_alike(self, change: Change) -> bool:
-        """Whether a change can stand in the tables for those that began or ended after it began."""
+        """Whether a change can stand in the tables for changes that began or ended after it began."""
         began, ensemble = change.began, change.ensemble
         for path in change.paths:
             old, parent = self._named.get(path), path

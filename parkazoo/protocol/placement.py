@@ -47,7 +47,7 @@ class Place(NamedTuple):
 
 
 def split(path: str) -> tuple[str, str]:
-    """Parent and name. The parent of a top-level znode is ``/``; that of ``/`` is ``/`` with an empty name."""
+    """Parent and name. The parent of a top-level znode is ``/``; ``/`` has the parent ``/`` and an empty name."""
     parent, _, name = path.rpartition("/")
     return parent or "/", name
 

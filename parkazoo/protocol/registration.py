@@ -66,12 +66,12 @@ def decode_registration(data: bytes | None) -> Mapping[str, object]:
 class Owners:
     """Which client each session belongs to, as far as one client knows: it asks for each foreign session once.
 
-    An ensemble does not use a session id again, so what is registered stays true. A session that is not registered
+    An ensemble does not use a session id again, so a registration stays true. A session that is not registered
     may be later, when its client has got the right to: that is asked again now and then.
 
     :param session_on: the id of this client's session on an ensemble; 0 if there is none.
     :param client: the id that this client registers with.
-    :ivar is_alone: whether there is one ensemble; then a client's id is that of its session.
+    :ivar is_alone: whether there is one ensemble; then a client's id is its session's.
     """
 
     def __init__(self, session_on: Callable[[int], int], client: Callable[[], int], is_alone: bool) -> None:

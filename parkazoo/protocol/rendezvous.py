@@ -81,7 +81,7 @@ def bid_of(position: int, weight: int, key: str) -> Bid:
 
 
 def _prefix(eight: int, slot: int) -> str:
-    """What is hashed in front of the key: nothing for the first slot of the first eight ensembles.
+    """The text hashed in front of the key: nothing for the first slot of the first eight ensembles.
 
     A key begins with a slash, so no two sheets hash the same.
     """

@@ -8,7 +8,7 @@ from kazoo.security import ACL, ANYONE_ID_UNSAFE, CREATOR_ALL_ACL, OPEN_ACL_UNSA
 
 
 def pin_acl(acl: Iterable[ACL]) -> list[ACL]:
-    """The ACL of a pin: all may see marks; those who may delete children of the home may leave and remove them.
+    """The ACL of a pin: all may see marks; with the right to delete children of the home one may change them.
 
     (A delete of a directory needs DELETE on the directory itself, for its pin: docs/reference/differences.md.)
     """

@@ -1,6 +1,6 @@
 """Which servers an ensemble has, as it says itself at ``/zookeeper/config``, and which of them its clients use.
 
-ZooKeeper's reconfiguration changes what is stored there:
+ZooKeeper's reconfiguration changes its lines:
 
     server.1=h1:2888:3888:participant;0.0.0.0:2181       its own port for clients, on all of its addresses
     server.2=h2:2888:3888:observer;[2001:db8::2]:2181    or on this one
@@ -76,7 +76,7 @@ def _parse_server(value: str) -> str:
 
 
 def follow(current: ServerList, config: ServerList | None) -> ServerList:
-    """The servers to use from now on: those of `config`, or `current` itself.
+    """The servers to use from now on: `config`'s, or `current` itself.
 
     A configuration names servers as they call each other. Clients may not reach them by these names: they may come
     from outside a network of containers, or through NAT. So the first one is taken only if it names one of the
@@ -93,7 +93,7 @@ def follow(current: ServerList, config: ServerList | None) -> ServerList:
 
 
 class Servers:
-    """Which servers a client uses: as a rule those of the cluster map, until an ensemble names its own."""
+    """Which servers a client uses: as a rule the cluster map's, until an ensemble names its own."""
 
     def __init__(self) -> None:
         self._in_map: dict[str, str] = {}
@@ -103,7 +103,7 @@ class Servers:
     def hosts(self, name: str, in_map: str) -> str:
         """Of an ensemble, as ``"h:p,h:p"``.
 
-        :param in_map: those of the cluster map. If they have changed there, that counts as a new beginning.
+        :param in_map: the cluster map's. If they have changed there, that counts as a new beginning.
         """
         if self._in_map.get(name) != in_map:
             self._in_map[name] = in_map

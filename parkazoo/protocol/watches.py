@@ -82,7 +82,7 @@ class DirectoryWatch:
 
     @property
     def path(self) -> str:
-        """What is watched; the key of its children ends in a slash."""
+        """The watched znode; the key of its children ends in a slash."""
         return self.key.rstrip("/") or "/"
 
     def take_elsewhere(self) -> set[Place]:

@@ -36,7 +36,7 @@ def wrong_ensemble_error(cluster_map: ClusterMap, name: str, record: bytes | Non
 
 
 def identity_error(cluster_map: ClusterMap, name: str, answer: DataAnswer) -> Exception | None:
-    """What is wrong with the servers of ensemble `name`, if anything.
+    """The trouble with the servers of ensemble `name`, if any.
 
     :param answer: to a read of ``/parkazoo/ensemble`` there, which may be an exception.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 EMPTY = "%"  # the name of the key ""
-# A slash; what ZooKeeper refuses in a path, as surrogates also what is beyond 16 bits; and what the others stand
+# A slash; what ZooKeeper refuses in a path, as surrogates also all beyond 16 bits; and what the others stand
 # for.
 _REFUSED = re.compile("[%/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
 _BYTES = re.compile("(?:%[0-9A-F]{2})+")

@@ -28,7 +28,7 @@ class Teller:
         self._log = log
         self._callbacks: tuple[OnChange, ...] = ()
         self._pending: dict[str, Entry | None] = {}  # what each was before the first change that is not told
-        self._untold: dict[str, Entry | None] = {}  # what was told last, before a value that cannot be read
+        self._untold: dict[str, Entry | None] = {}  # the last one told, before a value that cannot be read
         self._is_telling = False
         self._is_closed = False
         self.copy: LocalCopy

@@ -50,7 +50,7 @@ class Values:
     def _shown(self, key: str, entry: Entry) -> str:
         try:
             return repr(self.value_of(key, entry))
-        except Exception:  # also that of a repr of the program's
+        except Exception:  # also of a repr of the program's
             return "<cannot be read>"
 
     def raw_of(self, key: str, value: object) -> bytes:

@@ -36,5 +36,5 @@ class Backlog(deque[tuple[WireRequest, Reply | None]]):
         return [each for each in taken if each is not None]
 
     def requests(self) -> list[WireRequest]:
-        """Those that wait just now; others may be adding to them."""
+        """The requests that wait just now; others may be adding to them."""
         return [request for request, _ in self.copy()]

@@ -200,7 +200,7 @@ class MemberConnection(ConnectionHandler):
     def take_hosts(self, before: list[tuple[str, int]]) -> None:
         """On the loop: the member has other servers. A connection goes on, and may move later.
 
-        :param before: those that it had; empty if they were not known to be this ensemble's.
+        :param before: its servers so far; empty if they were not known to be this ensemble's.
         """
         if self._loop is not None:
             self._rounds.take_hosts()

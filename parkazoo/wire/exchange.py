@@ -1,4 +1,4 @@
-"""What is said on one connection, from Connect to its end. Pure: bytes in, answers out; requests in, bytes out.
+"""The dialogue on one connection, from Connect to its end. Pure: bytes in, answers out; requests in, bytes out.
 
 There is no socket here, no lock, no thread and no clock. The owner of the socket hands in what has come, and sends
 the bytes that are returned, in order. After an exception it calls :meth:`Exchange.end`.
@@ -48,7 +48,7 @@ VERIFYING = "VERIFYING"  # until it answers to the credentials, and says which e
 OPEN = "OPEN"  # requests are taken
 DRAINING = "DRAINING"  # no request is taken; answers come
 CLOSING = "CLOSING"  # the last request was to close the session
-TORN = "TORN"  # what was sent may lack a part of a request: nothing more is sent
+TORN = "TORN"  # a request may have been sent in part: nothing more is sent
 ENDED = "ENDED"  # nothing is sent or read
 
 ACCEPT, READY, DRAIN, CLOSE, TEAR, END = "accept", "ready", "drain", "close", "tear", "end"
@@ -101,7 +101,7 @@ class Exchange:
     :param client: gives names, and keeps the zxid of the last answer, and the xid of the last request: xids go on
         from one connection of a session to the next. A server takes a late commit of a request that was sent on
         an earlier connection for the answer to one of the same xid.
-    :param pending: the requests that wait for an answer, oldest first. The caller fails what is left at the end.
+    :param pending: the requests that wait for an answer, oldest first. The caller fails the rest at the end.
     :ivar frames: what has come and was not taken. :ivar answers: how many were taken, pongs too.
     :param read_event: takes the bytes that hold a watch's event, and where it begins.
     """
@@ -268,7 +268,7 @@ class Exchange:
         self.frames.add(data)
 
     def receive(self, data: bytes = b"") -> None:
-        """Take what is whole, in order: set the reply of each answer, read each event.
+        """Take whole frames, in order: set the reply of each answer, read each event.
 
         :raises SessionClosed: the session is closed.
         :raises AuthFailedError: the server refuses credentials.
@@ -396,7 +396,7 @@ class Exchange:
     # ---- the end ---------------------------------------------------------------------------------
 
     def tear(self) -> None:
-        """What has been sent may end within a request."""
+        """The sent bytes may end within a request."""
         self._go(TEAR)
 
     def end(self) -> None:

@@ -59,7 +59,7 @@ class Search:
 
 
 class Frames:
-    """What has come and has not been taken.
+    """The bytes that have come and have not been taken.
 
     Parts are joined once, when the frame that they make up is whole. So the time for each byte does not grow with
     the size of a frame.

@@ -217,7 +217,7 @@ def _stop_at_exit(handler: Any) -> None:
 
 
 def start_handler(handler: Any) -> None:
-    """Start any handler. The exit waits for callbacks of kazoo's handlers no longer than for those of ours.
+    """Start any handler. The exit waits for callbacks of kazoo's handlers no longer than for ours.
 
     :raises RuntimeError: no thread can be started.
     """

@@ -4,7 +4,8 @@ Connect; SASL, if wanted; then, together, the credentials and reads of the ensem
 the cluster map. What follows is sent only if this is the ensemble that the map means, because its address may now
 belong to another one. A new session then registers, and reads the copy behind that. The last read of the copy
 leaves a watch, and so does a read of the ensemble's own configuration beside it. If the map does not name the
-first server that a client meets, those that it names are asked whether they know the session (`same_ensemble.py`).
+first server that a client meets, the client asks the servers that it names whether they know the session
+(`same_ensemble.py`).
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class WrongEnsemble(ConnectionDropped):
 class Established(NamedTuple):
     """A connection that may carry requests.
 
-    :param exchange: has what has come behind the last answer.
+    :param exchange: has the bytes behind the last answer.
     :param asked_s: when the last of what it has answered was sent.
     """
 

@@ -35,7 +35,7 @@ class KeepAlive:
         self._proved_s = proved_s
         self.last_sent_s = self._last_read_s = now_s
         self.sent_bytes = self._proved_bytes = 0
-        self._asked_s: float | None = None  # when the first was sent of what is without an answer
+        self._asked_s: float | None = None  # when the oldest unanswered one was sent
 
     def sent(self, now_s: float, count: int) -> None:
         """A request, or a ping, of so many bytes."""
@@ -53,7 +53,7 @@ class KeepAlive:
         self._asked_s = now_s if is_waiting else None
 
     def proved(self, sent_s: float, sent_bytes: int) -> None:
-        """What was sent then has been answered: so many bytes in all."""
+        """All that was sent until then has been answered: so many bytes in all."""
         self._proved_s = sent_s
         self._proved_bytes = sent_bytes
 

@@ -80,7 +80,7 @@ class Link:
         self._on_end = on_end
         self._logger = logger
         self._is_secure = isinstance(sock, ssl.SSLSocket)
-        self.lock = threading.Lock()  # of the exchange's state, its xids, and what is unsent
+        self.lock = threading.Lock()  # of the exchange's state, its xids, and the unsent bytes
         self._unsent = bytearray()
         self._sender: int | None = None  # the thread that is writing
         self._is_blocked = False  # the socket takes no more for now
@@ -110,7 +110,7 @@ class Link:
             raise ConnectionDropped("the socket has been closed") from None
 
     def resume(self) -> None:
-        """On the loop: take what has come, if the gate is open."""
+        """On the loop: take the arrived bytes, if the gate is open."""
         if self._exchange.has_kept and self._exchange.state != ENDED:
             self._guard(partial(self._take, b""))
             self._look_whether_drained()
@@ -164,7 +164,7 @@ class Link:
         self.end(ConnectionDropped("an exception interrupted a thread that was sending"))
 
     def wake(self) -> None:
-        """Have the loop send what is unsent."""
+        """Have the loop send the unsent bytes."""
         if self._is_signalled:
             return
         self._is_signalled = True
@@ -174,7 +174,7 @@ class Link:
             self._loop.call(self.flush)
 
     def _send_out(self, data: bytes | bytearray) -> bool:
-        """By the thread that has set `_sender`: write, and take along some of what is unsent.
+        """By the thread that has set `_sender`: write, and take along some unsent bytes.
 
         :param data: what goes first; empty if something is unsent.
         :returns: whether nothing is left.
@@ -217,7 +217,7 @@ class Link:
     def drain(self, on_drained: Callable[[], None]) -> bool:
         """Let requests wait in the backlog from now on. False if this is not the time.
 
-        :param on_drained: called once, perhaps at once, when those that were sent have their answers.
+        :param on_drained: called once, perhaps at once, when all sent requests have their answers.
         """
         with self.lock:
             is_open = self._exchange.state == OPEN
@@ -291,7 +291,7 @@ class Link:
         if client.is_renewing and exchange.state == OPEN:
             self._hand_over(exchange.close())
         while exchange.state == OPEN and len(pending) < MOST_IN_FLIGHT and len(self._unsent) < MOST_UNSENT_BYTES:
-            if (taken := self._backlog.take()) is None:  # also if another thread has just failed what was there
+            if (taken := self._backlog.take()) is None:  # also if another thread has just failed them
                 break
             request, reply = taken
             if request is SESSION_EXPIRED:
@@ -403,7 +403,7 @@ class Link:
         self._on_end(error)
 
     def close_alone(self) -> int | None:
-        """When no other thread runs, nor will: ask the server to close the session, with what is unsent before.
+        """When no other thread runs, nor will: ask the server to close the session, behind the unsent bytes.
 
         No lock is taken, for a thread that has stopped may hold it.
 

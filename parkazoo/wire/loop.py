@@ -128,7 +128,7 @@ class Loop:
             self._selector.register(sock, READ, call)
         except KeyError:  # another had this number until it was closed
             before = self._selector.get_key(sock.fileno())
-            before.data(READ)  # whoever watches it notices
+            before.data(READ)  # its watcher notices
             with suppress(KeyError, ValueError):  # and has mostly forgotten it by now
                 self._selector.unregister(before.fileobj)
             self._selector.register(sock, READ, call)
@@ -183,7 +183,7 @@ class Loop:
         self.write_sock.close()
 
     def abandon(self) -> None:
-        """In a child process: what is watched is the parent's."""
+        """In a child process: the watched sockets are the parent's."""
         for routine in self._routines:
             end_after_fork(routine)
         self._selector.close()  # before any of its sockets: libev aborts if a watched one is closed
@@ -221,7 +221,7 @@ def acquire(handler: LoopHandler) -> Loop:
         loop = _loops.get(key) or _list(key, Loop(handler))
         loop.users.append(None)
         try:
-            if _loops.get(key) is loop:  # whoever ends it from now on sees this use
+            if _loops.get(key) is loop:  # a later end sees this use
                 loop.begin()
                 return loop
         except BaseException:
@@ -231,7 +231,7 @@ def acquire(handler: LoopHandler) -> Loop:
 
 
 def _list(key: object, made: Loop) -> Loop:
-    """The one that counts: `made`, or that of another who was quicker."""
+    """The one that counts: `made`, or a quicker thread's."""
     loop = _loops.setdefault(key, made)
     if loop is not made:
         made.close()

@@ -255,7 +255,7 @@ class Member(KazooClient):
         self._connection.wake()
 
     def begin_stop(self) -> None:
-        """Ask for the end of the session, after what is queued."""
+        """Ask for the end of the session, after the queued requests."""
         if not self._stopped.is_set():
             self._stopped.set()
             self.backlog.put(CloseInstance, None)
@@ -388,7 +388,7 @@ class Member(KazooClient):
         self.holdings.lost(request for request, *_ in self._pending)
         self._be_patient()
         self.owner.member_changed(self, state)
-        if state == KeeperState.CONNECTING and was_closed:  # a new session; what is queued waits for it
+        if state == KeeperState.CONNECTING and was_closed:  # a new session; the queue waits for it
             return
         self._fail(self._pending, state)
         self._fail(self.backlog, state)
@@ -399,7 +399,7 @@ class Member(KazooClient):
             self._forget_session()
 
     def _be_patient(self) -> None:
-        """There is no connection: those that wait for one have failed, and others may come."""
+        """There is no connection: requests that wait for one have failed, and others may come."""
         self._lose_patience()
         if self._limit_s is not None:
             self._patience = Patience(self.runtime.loop, self._limit_s, self.backlog, self._fail_oldest)

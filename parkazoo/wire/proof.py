@@ -10,10 +10,10 @@ from parkazoo.wire.keep_alive import KeepAlive
 
 
 class Proof:
-    """A mark behind what was sent last. When all in front of it is answered, there is another mark.
+    """A mark behind the last bytes sent. When all in front of it is answered, there is another mark.
 
     :param pending: the requests that wait for an answer, oldest first.
-    :param lock: of what is sent.
+    :param lock: of the sent bytes.
     """
 
     def __init__(

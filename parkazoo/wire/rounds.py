@@ -189,7 +189,7 @@ class Rounds:
         return (address.host, address.port) in self._member.spare_hosts
 
     def _have_looked_again(self, addresses: list[Address], troubles: dict[tuple[str, int], str]) -> None:
-        """Addresses that are new come first. Those that have gone are not tried."""
+        """New addresses come first. Old ones are not tried."""
         new = [each for each in self._shuffled(addresses) if each not in self._known]
         if new and not self._is_looking_up:
             self._known = [*new, *self._known] if troubles else addresses

@@ -30,7 +30,7 @@ class Sizes:
         self.is_in_doubt = False
         self._answered = NOTED_BYTES  # the largest
         self._largest = 0  # that the last ending was about, if it may count
-        self._smallest = 0  # of those that endings were about
+        self._smallest = 0  # of the requests that endings were about
         self._endings = 0  # so many in a row, and no request so large was answered in between
 
     def answered(self, xid: int) -> None:

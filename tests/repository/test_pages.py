@@ -1,10 +1,12 @@
-"""The Markdown pages: each link leads somewhere, and the sentences have nouns."""
+"""The Markdown pages: each link leads somewhere, and the sentences have nouns, as docstrings and comments do."""
 
 from __future__ import annotations
 
+import ast
 import re
+import tokenize
 import unittest
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,6 +49,16 @@ def source_of(module: str) -> str:
     """Of an installed module, which is not imported; empty if there is none."""
     spec = find_spec(module)
     return Path(spec.origin).read_text() if spec and spec.origin else ""
+
+
+def words_of_code(path: Path) -> str:
+    """The docstrings and comments of a source file."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    parts = (part for part in ast.walk(ast.parse(path.read_bytes())) if isinstance(part, documented))
+    found = [ast.get_docstring(part, clean=False) or "" for part in parts]
+    with path.open("rb") as file:
+        found += [token.string for token in tokenize.tokenize(file.readline) if token.type == tokenize.COMMENT]
+    return "\n".join(found)
 
 
 def broken_links(page: Path) -> Iterator[str]:
@@ -92,10 +104,26 @@ class TestPages(unittest.TestCase):
         self.assertEqual(missing, [])
 
     def test_relatives(self) -> None:
-        texts = {str(page.relative_to(ROOT)): FENCE.sub("", page.read_text()) for page in pages(*WITH_NOUNS)}
-        found = [(name, each) for name, text in texts.items() for each in RELATIVE.findall(text)]
+        self.check_relatives({page: FENCE.sub("", page.read_text()) for page in pages(*WITH_NOUNS)})
+
+    def test_relatives_in_docstrings_and_comments(self) -> None:
+        self.check_relatives(
+            {path: words_of_code(path) for path in pages("parkazoo/**/*.py", "parkazoo/**/*.pyi")}
+        )
+
+    def check_relatives(self, texts: Mapping[Path, str]) -> None:
+        found = [
+            f"{path.relative_to(ROOT)}: {each}" for path, text in texts.items() for each in RELATIVE.findall(text)
+        ]
         words = sum(len(WORD.findall(text)) for text in texts.values())
+        self.assertGreater(words, 10_000)
         self.assertLessEqual(len(found), MOST_RELATIVES * words, found)
+
+    def test_words_of_code(self) -> None:
+        found = words_of_code(ROOT / "tests" / "repository" / "test_pages.py")
+        self.assertIn("The docstrings and comments of a source file.", found)
+        self.assertIn("# figures and the lines of tables are no words", found)
+        self.assertNotIn("assertNotIn", found)
 
     def test_pages_name_tests_that_there_are(self) -> None:
         design = ROOT / "docs" / "design"

@@ -226,7 +226,7 @@ class Lane:
             self._guests = [each for each in self._guests if each.state == PENDING]
         return oldest is None or min(each.number for each in (oldest, *self._guests)) >= number
 
-    # ---- what is to be sent ------------------------------------------------------------------------
+    # ---- the next batch ----------------------------------------------------------------------------
 
     def put(self, directory: str, write: Write) -> Exception | None:
         """Takes a write, or returns the error because of which the lane takes none."""
@@ -374,7 +374,7 @@ class Lane:
         at = refusal.at - (self._lanes.guard is not None)
         if refusal.elsewhere < 0:
             self._leave_out(first, at, refusal.error)
-        elif at:  # what is in front of it comes first, and alone
+        elif at:  # the writes in front of it come first, and alone
             self._again.insert(1, Batch(first.writes[at:]))
             del first.writes[at:]
         else:

@@ -22,7 +22,7 @@ from parkazoo.protocol.where.places import NATIVE, directory
 
 
 def chained(context: Context, request: ChainedBatch) -> Operation[Landed]:
-    """One multi, as a rule. What is not found is looked for, as in a user's transaction."""
+    """One multi, as a rule. It looks for a missing znode, as a user's transaction does."""
     places, writes = context.places, request.operations
     changed = [each.path for each in writes if isinstance(each, (Create, Delete))]
     if not changed:

@@ -28,7 +28,7 @@ from parkazoo.types.znodes import Watch
 
 Read = Exists | GetACL | GetData
 Brief = Read | SetData
-WITH_STAT = (Exists, SetData)  # their answers are stats; those of GetData and GetACL are pairs
+WITH_STAT = (Exists, SetData)  # their answers are stats; GetData's and GetACL's are pairs
 
 
 def exists_for(request: object) -> type[Exists]:
@@ -162,7 +162,7 @@ def complete(
 
 
 def _exists_with_watch(context: Context, request: Exists, watcher: Watch) -> Operation[object]:
-    """What is not there may come elsewhere than where it was looked for."""
+    """A missing znode may come elsewhere than where it was looked for."""
     path = request.path
     watch = context.watch(node(path), watcher)
     has_succeeded = False

@@ -151,7 +151,7 @@ def _list(
 
 
 def _list_mirror(context: Context, request: Listing, d: Directory) -> Operation[Any]:
-    """What is listed below the mirror, with the user's watch; None if it is not there."""
+    """The list below the mirror, with the user's watch; None if there is no mirror."""
     since = context.places.count
     (listed,) = yield from context.read(d.path, (d.mirror.ensemble, placed(request, d.mirror.path)))
     if context.away or isinstance(listed, ConnectionLoss):

@@ -300,12 +300,12 @@ def _make_first(
 
 
 def native_marks(d: Directory) -> list[WriteRequest]:
-    """Say for the life of a directory that its children are below its home. Whoever may create there may do so."""
+    """Say for the life of a directory that its children are below its home. The right to create is enough."""
     return [Create(d.pin, NATIVE_PIN, READ_ACL_UNSAFE, 0), Create(d.proof, b"", READ_ACL_UNSAFE, 0)]
 
 
 def names_mirror(context: Context, d: Directory) -> Operation[bool]:
-    """Whether the pin that is there is that of the mirror; where the place is certain, any is.
+    """Whether the pin that is there is the mirror's; where the place is certain, any is.
 
     :raises NoNodeError: there is none.
     """

@@ -1,4 +1,4 @@
-"""Requests that are about no znode of the user's: Reconfig, Auth, and those that programs have made themselves."""
+"""Requests that are about no znode of the user's: Reconfig, Auth, and requests of the program's own making."""
 
 from __future__ import annotations
 

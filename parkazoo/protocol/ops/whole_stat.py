@@ -33,7 +33,7 @@ def less_marks(stat: ZnodeStat, proof: ZnodeStat) -> ZnodeStat:
 def complete_stat(
     context: Context, d: Directory, stat: ZnodeStat, beside: Beside = NOT_ASKED, exists: type[Exists] = Exists
 ) -> Operation[ZnodeStat]:
-    """The stat of a znode, from that of its home.
+    """The stat of a znode, from its home's.
 
     :param beside: the answer to :func:`of_children` of `d`, if that was asked at the same time.
     """

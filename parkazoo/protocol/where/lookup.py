@@ -1,4 +1,4 @@
-"""What is found is in the right place; what is not found there is proved, or looked for elsewhere."""
+"""A found znode is in the right place; a missing one is proved missing, or looked for elsewhere."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class Places:
             return found
 
     def _renew(self, path: str) -> None:
-        """What is remembered of a directory is new. As a rule its children stay where they were thought to be."""
+        """A directory's remembered place is new. As a rule its children stay where they were thought to be."""
         old, above = self._directories.get(path), self._directories.get(path.rpartition("/")[0] or "/")
         new = None if above is None else self.below(above, path)
         if old is None or new is None or new.mirror != old.mirror:
@@ -158,7 +158,7 @@ class Places:
         self._below.clear()
 
     def _forget_below(self, path: str) -> None:
-        """What is remembered of a directory has changed: where it and all below it are is found anew."""
+        """A directory's place has changed: where it and all below it are is found anew."""
         stale = [path]
         for each in stale:
             stale += self._below.get(each, ())
@@ -205,7 +205,7 @@ class Places:
         return directory(path, place, where, self.known(path).certainty)
 
     def inherit(self, before: Places) -> None:
-        """What was known by the form of the map before. It holds, but for what operations of that form forget yet.
+        """Takes over an earlier form's places. They hold, but for what operations of that form forget yet.
 
         That a directory has no child does not: by that form another client may have made one without a pin.
         """
