@@ -6,6 +6,7 @@ The generator does its reads and writes on a socket that never blocks, and yield
     NEXT_TURN        until the loop has looked at all other sockets
     a function       until a thread has called it, because it may block; the generator receives its result
     Limit(seconds)   nothing; but everything after it has to end within that time
+    Until(begin)     until what `begin` was called with is called; the generator receives its argument
 """
 
 from __future__ import annotations
@@ -39,7 +40,13 @@ class Limit(NamedTuple):
     message: str
 
 
-Wish = int | Limit | Callable[[], object]
+class Until(NamedTuple):
+    """:param begin: called at once. What it is called with is for the loop to call, later."""
+
+    begin: Callable[[Callable[[Any], None]], None]
+
+
+Wish = int | Limit | Until | Callable[[], object]
 Steps = Generator[Wish, Any, T]
 
 
@@ -63,7 +70,8 @@ class ConnectAttempt:
         on_mistake: Callable[[Exception], None],
     ) -> None:
         self.sock: Any = None
-        self._loop = loop
+        self.branches: list[ConnectAttempt] = []
+        self.loop = loop
         self._handler = handler
         self._on_end = on_end
         self._on_mistake = on_mistake
@@ -90,6 +98,19 @@ class ConnectAttempt:
     def close(self) -> None:
         if self.sock is not None:
             self.sock.close()
+
+    def branch(self, steps: Callable[[ConnectAttempt], Steps[T]], on_end: Callable[[T | Exception], None]) -> None:
+        """Begin another attempt beside this one."""
+        self.branches.append(ConnectAttempt(self.loop, self._handler, steps, on_end, self._on_mistake))
+
+    def cut(self, error: ConnectionDropped) -> None:
+        """Cancel the branches that are left."""
+        while self.branches:
+            self.branches.pop().cancel(error)
+
+    def sockets(self) -> list[Any]:
+        """Its own, and those of its branches."""
+        return [self.sock, *(sock for each in self.branches for sock in each.sockets())]
 
     def _take(self, called: object, value: Any) -> None:
         """Go on with the result of a call, or in a new turn, unless it was given up meanwhile."""
@@ -127,17 +148,19 @@ class ConnectAttempt:
             raise  # the loop logs it
 
     def _wait(self, wish: Wish) -> None:
-        if callable(wish) or wish == NEXT_TURN:
+        if isinstance(wish, Until) or callable(wish) or wish == NEXT_TURN:
             self._called = called = object()
-            if callable(wish):
+            if isinstance(wish, Until):
+                wish.begin(partial(self._take, called))
+            elif callable(wish):
                 run_on(BLOCKING, self._handler, partial(self._call, called, wish))
             else:
-                self._loop.call(partial(self._take, called, None))
+                self.loop.call(partial(self._take, called, None))
             return
-        self._loop.watch(self.sock, self._on_ready)
+        self.loop.watch(self.sock, self._on_ready)
         self._is_watched = True
         if wish == WRITE:
-            self._loop.set_events(self.sock, WRITE)
+            self.loop.set_events(self.sock, WRITE)
 
     def _call(self, called: object, call: Callable[[], object]) -> None:
         """On another thread. A program's own code may raise anything, such as gevent's Timeout; so may SASL."""
@@ -149,7 +172,7 @@ class ConnectAttempt:
             value = ConnectionDropped(str(error) or type(error).__name__)
         except BaseException as error:
             value = ConnectionDropped(repr(error))
-        self._loop.call(partial(self._take, called, value))
+        self.loop.call(partial(self._take, called, value))
 
     def _on_ready(self, events: int) -> None:
         self._forget()
@@ -158,7 +181,7 @@ class ConnectAttempt:
     def _limit(self, limit: Limit) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(limit.seconds, partial(self._give_up, limit.message))
+        self._timer = self.loop.call_later(limit.seconds, partial(self._give_up, limit.message))
 
     def _give_up(self, message: str) -> None:
         timer = self._timer
@@ -170,7 +193,7 @@ class ConnectAttempt:
     def _forget(self) -> None:
         if self._is_watched:
             self._is_watched = False
-            self._loop.forget(self.sock)
+            self.loop.forget(self.sock)
 
     def _end(self) -> None:
         self.has_ended = True

@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -89,7 +90,7 @@ class MemberConnection(ConnectionHandler):
         """In a child process: close the parent's sockets here, without sending anything to the server."""
         socks = [] if self._loop is None else [*self._race.sockets(), *self._move.sockets()]
         if self._link is not None:
-            socks.append(self._link._sock)  # while another server is asked, `_socket` may be that one's
+            socks.append(self._link._sock)
         if self._search is not None:
             socks.append(self._search.sock)
         for sock in (self._socket, *socks):
@@ -247,13 +248,10 @@ class MemberConnection(ConnectionHandler):
             self._race.begin(address, on_end, is_alone=True)
 
     def _authenticate(self, sock: socket.socket, host: str, timeout_s: float) -> None:
-        """On another thread: kazoo's SASL, which waits for each answer."""
-        before, self._socket = self._socket, sock
-        try:
-            self._authenticate_with_sasl(host, timeout_s)
-        finally:
-            if self._socket is sock:
-                self._socket = before
+        """On another thread: kazoo's SASL, which waits for each answer. Several servers may be asked at once."""
+        asking = copy(self)  # kazoo's SASL uses `_socket`
+        asking._socket = sock
+        asking._authenticate_with_sasl(host, timeout_s)
 
     def _have_tried(self, address: Address, outcome: Outcome) -> None:
         client = self.client

@@ -13,11 +13,13 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from kazoo.exceptions import ConnectionDropped
 
 from parkazoo.wire.attempt import ConnectAttempt, Steps, T
+from parkazoo.wire.beside import STAGGER_S
 from parkazoo.wire.dialogue import Authenticate
 from parkazoo.wire.exchange import CONNECTING, Exchange
 from parkazoo.wire.handshake import Address, Established, reach, shake_hands
@@ -26,7 +28,6 @@ from parkazoo.wire.loop import Loop, LoopTimer
 if TYPE_CHECKING:
     from parkazoo.wire.member import Member
 
-STAGGER_S = 0.25  # a server that cannot be reached within this: the next one is tried too
 PATIENCE_S = 0.5  # a server that does not answer to Connect within this: the next one is tried
 PATIENCE_GROWTH = 4  # with each server that was too slow: they may all be busy
 
@@ -94,8 +95,8 @@ class Race:
             self._drop(candidate, NotWanted("not wanted any more"))
 
     def sockets(self) -> list[socket.socket]:
-        socks = [each.sock if each.attempt is None else each.attempt.sock for each in self._all]
-        return [sock for sock in socks if sock is not None]
+        socks = [[each.sock] if each.attempt is None else each.attempt.sockets() for each in self._all]
+        return [sock for sock in chain.from_iterable(socks) if sock is not None]
 
     def is_idle(self) -> bool:
         return not self._all

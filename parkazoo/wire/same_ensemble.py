@@ -9,19 +9,19 @@ copy go on naming the original's, and standalone servers name none.
 from __future__ import annotations
 
 import socket
-import time
 from collections import deque
-from contextlib import suppress
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.exceptions import ConnectionDropped, NoNodeError
 
 from parkazoo.kazoo_private import Connect, Exists, GetData, Sync
 from parkazoo.protocol.cluster_map import parse_hosts
 from parkazoo.protocol.placement import CLIENTS, ENSEMBLE
 from parkazoo.protocol.registration import registration_path
 from parkazoo.wire.attempt import ConnectAttempt, Limit, Steps, connect, receive, secure, send
+from parkazoo.wire.beside import first_of
 from parkazoo.wire.dialogue import Authenticate, ask, close_session, receive_all
 from parkazoo.wire.exchange import CONNECTING, Exchange
 from parkazoo.wire.tls import make_context
@@ -37,47 +37,43 @@ def is_copy(
 ) -> Steps[bool]:
     """Steps that return whether the servers of the map do not have a session's registration.
 
-    False too if none of them answers as the ensemble. The attempt has its own socket again afterwards.
+    The first that answers as the ensemble decides; False too if none does.
 
     :param record: the ensemble's identity, as the server in question gives it.
     :param hosts: that the map names, ``"h:p,h:p"``.
     """
-    own = attempt.sock
-    deadline_s = time.monotonic() + LIMIT_S
+    ask = partial(_has_registration, member, session, record, authenticate)
     try:
-        yield Limit(LIMIT_S, "no addresses of the servers that the map names")
-        addresses = yield partial(_resolve, hosts)
-        for host, ip, port in addresses:
-            attempt.sock = None
-            try:
-                yield Limit(max(0.0, deadline_s - time.monotonic()), "no answer of a server that the map names")
-                yield from connect(attempt, ip, port)
-                has_it = yield from _has_registration(member, session, record, host, authenticate, attempt)
-            except (OSError, KazooException):
-                continue
-            finally:
-                attempt.close()
-            if has_it is not None:
-                return not has_it
-    except (OSError, KazooException):
-        pass
-    finally:
-        attempt.sock = own
-    return False
+        yield Limit(LIMIT_S, "no answer of a server that the map names")
+        has_it = yield from first_of(attempt, [partial(_ask_host, ask, *each) for each in parse_hosts(hosts)])
+    except ConnectionDropped:
+        return False
+    return has_it is False
 
 
-def _resolve(hosts: str) -> list[tuple[str, str, int]]:
+Ask = Callable[[str, ConnectAttempt], Steps[bool | None]]  # by a host's name, on a connection
+
+
+def _ask_host(ask: Ask, host: str, port: int, attempt: ConnectAttempt) -> Steps[bool | None]:
+    ips = yield partial(_resolve, host, port)
+    return (yield from first_of(attempt, [partial(_ask_server, ask, host, ip, port) for ip in ips]))
+
+
+def _resolve(host: str, port: int) -> list[str]:
     """On another thread."""
-    found: list[tuple[str, str, int]] = []
-    for host, port in parse_hosts(hosts):
-        with suppress(OSError, UnicodeError):
-            infos = socket.getaddrinfo(host, port, 0, 0, socket.IPPROTO_TCP)
-            found += [(host, str(info[4][0]), port) for info in infos]
-    return found
+    return [str(info[4][0]) for info in socket.getaddrinfo(host, port, 0, 0, socket.IPPROTO_TCP)]
+
+
+def _ask_server(ask: Ask, host: str, ip: str, port: int, attempt: ConnectAttempt) -> Steps[bool | None]:
+    try:
+        yield from connect(attempt, ip, port)
+        return (yield from ask(host, attempt))
+    finally:
+        attempt.close()
 
 
 def _has_registration(
-    member: Member, session: int, record: bytes, host: str, authenticate: Authenticate, attempt: ConnectAttempt
+    member: Member, session: int, record: bytes, authenticate: Authenticate, host: str, attempt: ConnectAttempt
 ) -> Steps[bool | None]:
     """By a session of its own; None if the server is not the ensemble's, or does not say it."""
     if member.use_ssl:
@@ -87,14 +83,16 @@ def _has_registration(
     opening = exchange.connect(Connect(0, 0, member._session_timeout, 0, bytes(16), False))
     questions = GetData(ENSEMBLE, None), Sync(CLIENTS), Exists(registration_path(session), None)
     first = exchange.credentials(member.auth_data) + ask(exchange, questions, answers)
-    yield from send(attempt, opening)
-    while exchange.state == CONNECTING:
-        exchange.receive_handshake((yield from receive(attempt)))
-    if member._connection.sasl_options is not None:
-        yield partial(authenticate, attempt.sock, host, LIMIT_S)
-    yield from send(attempt, first)
-    yield from receive_all(attempt, exchange)
-    close_session(attempt)
+    try:
+        yield from send(attempt, opening)
+        while exchange.state == CONNECTING:
+            exchange.receive_handshake((yield from receive(attempt)))
+        if member._connection.sasl_options is not None:
+            yield partial(authenticate, attempt.sock, host, LIMIT_S)
+        yield from send(attempt, first)
+        yield from receive_all(attempt, exchange)
+    finally:
+        close_session(attempt)
     identity, _, registration = answers
     if isinstance(identity, Exception) or identity[0] != record:
         return None
