@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from kazoo.exceptions import ConnectionDropped
 
 from parkazoo.wire.attempt import ConnectAttempt, Steps, T
-from parkazoo.wire.beside import STAGGER_S
+from parkazoo.wire.branches import STAGGER_S
 from parkazoo.wire.dialogue import Authenticate
 from parkazoo.wire.exchange import CONNECTING, Exchange
 from parkazoo.wire.handshake import Address, Established, reach, shake_hands

@@ -21,7 +21,7 @@ from parkazoo.protocol.cluster_map import parse_hosts
 from parkazoo.protocol.placement import CLIENTS, ENSEMBLE
 from parkazoo.protocol.registration import registration_path
 from parkazoo.wire.attempt import ConnectAttempt, Limit, Steps, connect, receive, secure, send
-from parkazoo.wire.beside import first_of
+from parkazoo.wire.branches import first_of
 from parkazoo.wire.dialogue import Authenticate, ask, close_session, receive_all
 from parkazoo.wire.exchange import CONNECTING, Exchange
 from parkazoo.wire.tls import make_context
