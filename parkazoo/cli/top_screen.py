@@ -39,7 +39,7 @@ def header(rates: Rates, about: str) -> Text:
     clock = time.strftime("%H:%M:%S", time.localtime(rates.time_s))
     told = (
         f"parkazoo top  map {rates.map}  {serving} of {len(rates.servers)} servers  "
-        f"{number(rates.requests())} req/s  {number(rates.writes())} writes/s  {clock}  {about}"
+        f"{number(rates.requests())} req/s  {number(rates.writes())} writes/s\n{clock}  {about}"
     )
     return Text(told, style="bold")
 
@@ -119,7 +119,7 @@ def _servers(rates: Rates, is_wide: bool) -> Table:
     for each in rates.servers:
         cells: list[RenderableType] = [
             plain(each.ensemble),
-            plain((each.role or "away")[:8]),
+            plain((each.role or "away")[:10]),
             *map(number, (each.requests, each.reads, each.writes, each.p99_ms, each.queue, each.clients)),
         ]
         if is_wide:

@@ -159,7 +159,7 @@ class TestRecordedRates(unittest.TestCase):
         status, out, err = self.command("--replay", str(self.file), "--interval", "3600")
         self.assertLess(time.monotonic() - began_s, 3600)
         self.assertEqual((status, err), (0, ""))
-        self.assertRegex(out, rf"^parkazoo top  map 1  3 of 3 servers  237 req/s .*  on {day}\n")
+        self.assertRegex(out, rf"^parkazoo top  map 1  3 of 3 servers  237 req/s .*\n[0-9:]+  on {day}\n")
         self.assertRegex(out, r"\n/app/jobs +a +97\.0 +100% █")
         self.assertEqual(out.count("parkazoo top  map 1"), 2)
 
