@@ -17,7 +17,9 @@ from parkazoo.cli import (
     advise_command,
     check_command,
     clients_command,
+    export_command,
     fsck_command,
+    import_command,
     local_commands,
     map_commands,
     ready_command,
@@ -57,6 +59,8 @@ def make_app() -> typer.Typer:
     ready_command.register(app)
     clients_command.register(app)
     fsck_command.register(app)
+    export_command.register(app)
+    import_command.register(app)
     return app
 
 

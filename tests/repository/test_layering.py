@@ -64,6 +64,7 @@ PURE = (
     "parkazoo.wire.frames",
     "parkazoo.wire.sizes",
     "parkazoo.wire.keep_alive",
+    "parkazoo.admin.transfer.export_file",
     "parkazoo.structures.keys",
     "parkazoo.structures.policies",
     "parkazoo.structures.local_copy",

@@ -1,0 +1,1 @@
+"""A subtree goes into a file, and from a file into a cluster. Nothing is printed."""

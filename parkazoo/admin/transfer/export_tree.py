@@ -1,0 +1,213 @@
+"""Writes a subtree into a file, continues that, and finds what has changed since."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+from kazoo.exceptions import NoNodeError
+
+from parkazoo.admin.clients import TIMEOUT_S, Auth
+from parkazoo.admin.transfer.export_file import (
+    EPHEMERAL,
+    Entry,
+    ExportFileError,
+    ExportWriter,
+    Header,
+    Key,
+    Reader,
+    Record,
+    Unread,
+    key_of,
+)
+from parkazoo.admin.transfer.in_order import InOrder
+from parkazoo.admin.transfer.systems import System, open_system
+from parkazoo.admin.transfer.window import Window
+from parkazoo.protocol.placement import shown
+
+TELL_EVERY = 256
+Progress = Callable[[int, str], None]
+
+
+def no_progress(znodes: int, path: str) -> None:
+    pass
+
+
+class Exported(NamedTuple):
+    """What an export has written.
+
+    :param sums: by the names in the footer.
+    :param unread: the first that could not be read, each with the reason.
+    :param odd: the first containers and znodes with a TTL, which an import makes ordinary ones.
+    """
+
+    sums: dict[str, int]
+    content: str
+    unread: list[Unread]
+    odd: list[Record]
+
+
+class Changed(NamedTuple):
+    """:param what: "new", "gone", "data", "ACL", "data and ACL" or "unread"."""
+
+    what: str
+    path: str
+
+
+def export_tree(
+    hosts: str,
+    path: str,
+    write: Callable[[bytes], object],
+    *,
+    is_plain: bool = False,
+    auth: Auth = (),
+    timeout_s: float = TIMEOUT_S,
+    progress: Progress = no_progress,
+    **client_options: Any,
+) -> Exported:
+    """Writes data, ACLs and sequence counters of all znodes at and below a path; ephemerals it leaves out.
+
+    Each znode is of one moment, the tree is not. Lost connections are waited for.
+
+    :param hosts: of the cluster, with a chroot if `path` is below one.
+    :param write: takes the file, line by line.
+    :param is_plain: the hosts are of a plain ZooKeeper.
+    :param timeout_s: seconds to wait for an answer.
+    :param progress: called now and then with the number of znodes so far, and the last of them.
+    :param client_options: further arguments for the client (TLS, SASL).
+    :raises NoNodeError: there is no such path.
+    :raises KazooTimeoutError: an ensemble ceases to answer.
+    """
+    with open_system(hosts, is_plain=is_plain, auth=auth, timeout_s=timeout_s, **client_options) as system:
+        _verify_there(system, path)
+        writer = ExportWriter()
+        write(writer.header(Header(path, system.cluster, _now(), system.zxids())))
+        return _export(system, Window(timeout_s), path, writer, write, progress)
+
+
+def resume_export(
+    hosts: str,
+    path: str,
+    file: BinaryIO,
+    *,
+    is_plain: bool = False,
+    auth: Auth = (),
+    timeout_s: float = TIMEOUT_S,
+    progress: Progress = no_progress,
+    **client_options: Any,
+) -> Exported:
+    """Continues the file of an interrupted export behind its last whole line. Otherwise as `export_tree`.
+
+    :param file: open for reading and writing.
+    :raises ExportFileError: it is whole already, or of another path or cluster, or was changed.
+    """
+    reader = Reader(file, file.name, may_be_cut=True)
+    for _ in reader:
+        pass
+    if reader.footer is not None:
+        raise ExportFileError(f"{file.name} is whole: there is nothing to continue")
+    with open_system(hosts, is_plain=is_plain, auth=auth, timeout_s=timeout_s, **client_options) as system:
+        _verify_source(reader, file.name, path, system)
+        _verify_there(system, path)
+        file.seek(reader.length)
+        file.truncate()
+        after = None if reader.last is None else key_of(reader.last, path)
+        return _export(system, Window(timeout_s), path, reader.writer, file.write, progress, after)
+
+
+def find_changes(
+    hosts: str,
+    path: str,
+    file: BinaryIO,
+    *,
+    is_plain: bool = False,
+    auth: Auth = (),
+    timeout_s: float = TIMEOUT_S,
+    progress: Progress = no_progress,
+    **client_options: Any,
+) -> Iterator[Changed]:
+    """Yields the znodes that have come, gone or changed since a file was exported; it reads the tree once more.
+
+    Arguments as for `resume_export`; nothing is written.
+    """
+    reader = Reader(file, file.name)
+    with open_system(hosts, is_plain=is_plain, auth=auth, timeout_s=timeout_s, **client_options) as system:
+        _verify_source(reader, file.name, path, system)
+        tree = InOrder(system.client, Window(timeout_s), path, system.around)
+        for count, (ours, theirs) in enumerate(beside(reader, tree, path)):
+            if not count % TELL_EVERY:
+                progress(count, (ours or theirs or Unread(path, "")).path)
+            what = _change(ours, theirs)
+            if what:
+                yield Changed(what, (ours or theirs or Unread(path, "")).path)
+
+
+def beside(
+    ours: Iterable[Entry], theirs: Iterable[Entry], root: str
+) -> Iterator[tuple[Entry | None, Entry | None]]:
+    """The znodes of two trees, those with one path together."""
+    left, right = iter(ours), iter(theirs)
+    mine, other = next(left, None), next(right, None)
+    while mine is not None or other is not None:
+        mine_at: Key | None = None if mine is None else key_of(mine.path, root)
+        other_at: Key | None = None if other is None else key_of(other.path, root)
+        if other_at is None or (mine_at is not None and mine_at < other_at):
+            yield mine, None
+            mine = next(left, None)
+        elif mine_at is None or other_at < mine_at:
+            yield None, other
+            other = next(right, None)
+        else:
+            yield mine, other
+            mine, other = next(left, None), next(right, None)
+
+
+def _change(ours: Entry | None, theirs: Entry | None) -> str:
+    if isinstance(theirs, Record) and theirs.kind == EPHEMERAL:
+        theirs = None
+    if theirs is None:
+        return "gone" if ours is not None else ""
+    if ours is None:
+        return "new"
+    if isinstance(ours, Unread) or isinstance(theirs, Unread):
+        return "unread"
+    found = ["data"] if ours.mzxid != theirs.mzxid else []
+    return " and ".join([*found, "ACL"] if ours.aversion != theirs.aversion else found)
+
+
+def _verify_source(reader: Reader, name: str, path: str, system: System) -> None:
+    header = reader.header
+    if header.path != path:
+        raise ExportFileError(f"{name} is an export of {shown(header.path)}, not of {shown(path)}")
+    if header.cluster != system.cluster:
+        here, there = (
+            f"cluster {each}" if each else "a plain ZooKeeper" for each in (system.cluster, header.cluster)
+        )
+        raise ExportFileError(f"{name} is an export of {there}; this is {here}")
+
+
+def _verify_there(system: System, path: str) -> None:
+    if system.around.is_left_out(path) or system.client.exists(path) is None:
+        raise NoNodeError(f"there is no znode {shown(path)} of yours")
+
+
+def _export(
+    system: System,
+    window: Window,
+    path: str,
+    writer: ExportWriter,
+    write: Callable[[bytes], object],
+    progress: Progress,
+    after: Key | None = None,
+) -> Exported:
+    for count, entry in enumerate(InOrder(system.client, window, path, system.around, after)):
+        write(writer.entry(entry))
+        if not count % TELL_EVERY:
+            progress(writer.sums["znodes"], entry.path)
+    write(writer.footer(_now(), system.zxids()))
+    return Exported(writer.sums, writer.content, writer.unread, writer.odd)
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
