@@ -281,23 +281,19 @@ def _found_nothing(difference: Difference) -> bool:
 
 RULES = (
     Rule(
-        "asks for the right to delete with a second request, which decides between NoAuthError and NoNodeError. "
-        "Later asynchronous calls of the same client may take effect before it.",
+        "asks for the right to delete with a second request: NoAuthError or NoNodeError. Later asynchronous calls "
+        "may take effect before it.",
         False,
         lambda difference: not difference.call.waits and _found_nothing(difference),
     ),
     Rule(
-        "Recursive deletes have up to a hundred requests under way. If one is refused, others beside it may "
-        "have been done",
+        "Recursive deletes have up to a hundred requests under way. If one is refused, others beside it may be "
+        "done",
         True,
         _is_refused_recursive,
         is_silent=True,
     ),
-    Rule(
-        "Deleting a directory that has had children needs the DELETE right on the directory itself",
-        True,
-        _delete_needs_delete,
-    ),
+    Rule("Deleting a directory that has had children needs DELETE on itself too", True, _delete_needs_delete),
     Rule("A first child needs the directory's ACL", True, _first_child_needs_acl),
     Rule("A first child needs the directory's ACL", True, _first_child_above_needs_acl, is_silent=True),
     Rule(
@@ -317,28 +313,19 @@ RULES = (
         is_silent=True,
     ),
     Rule("`release` returns False then", False, _was_not_held),
-    Rule("`LockingQueue.put_all` raises what the servers refuse", False, _is_refused_put_all),
+    Rule("`put_all` raises a server's refusal", False, _is_refused_put_all),
     Rule(
-        "`LockingQueue.get` of an entry that the client may not read raises NoAuthError, and raises it again",
+        "`get` of an entry that the client may not read raises NoAuthError until that entry is gone",
         True,
         _may_not_read_an_entry,
         is_silent=True,
     ),
     Rule(
-        "`ensure_path` and a create with `makepath` make all missing levels. kazoo's raise NoNodeError",
+        "`ensure_path` and a create with `makepath` make all its levels; kazoo's only the last",
         True,
         _lacks_its_chroot,
     ),
-    Rule(
-        "a call that fails for two reasons may raise the error of the other reason: errors of the parent come "
-        "first",
-        False,
-        _has_two_reasons,
-    ),
-    Rule("sequence numbers of a directory skip two, once", True, _skips_two),
-    Rule(
-        "makes what is missing below a directory that the client may not read",
-        True,
-        _is_below_the_unreadable,
-    ),
+    Rule("of two errors the parent's comes first", False, _has_two_reasons),
+    Rule("A directory's sequence numbers skip two, once", True, _skips_two),
+    Rule("works below a directory that the client may not read", True, _is_below_the_unreadable),
 )
