@@ -22,6 +22,7 @@ from parkazoo.admin.read import read_map
 from parkazoo.admin.readiness import find_unready
 from parkazoo.admin.registrations import ClientList, RegisteredClient, describe_client, list_clients
 from parkazoo.admin.rise import Waiting
+from parkazoo.admin.rotation import add_identity, remove_identity
 from parkazoo.admin.shares import Left, add_rule, change_weights, describe_rule, find_left, remove_rule
 from parkazoo.admin.spread import MapSpread, read_spread
 from parkazoo.admin.status import ClusterStatus, check_map, read_status
@@ -51,6 +52,7 @@ __all__ = [
     "Waiting",
     "Whereabouts",
     "abort_growth",
+    "add_identity",
     "add_rule",
     "change_hosts",
     "change_weights",
@@ -71,5 +73,6 @@ __all__ = [
     "read_map",
     "read_spread",
     "read_status",
+    "remove_identity",
     "remove_rule",
 ]

@@ -235,7 +235,19 @@ def _prepare(known: ClusterMap, wanted: ClusterMap, rise: Rise) -> None:
         for client in {**alone, **new}.values():
             make_structure(client, wanted, acl)
             make_identity(client, wanted, acl)
+        for client in new.values():
+            _verify_same_identities(client, clients[known.bootstrap])
         rise.tell(f"prepared {_listed(new)}")
+
+
+def _verify_same_identities(client: AdminClient, bootstrap: AdminClient) -> None:
+    """Raises ClusterMapError if an earlier attempt made ``/parkazoo`` there for other identities than now."""
+    there, wanted = ({*each.call("get_acls", ROOT)[0]} for each in (client, bootstrap))
+    if there != wanted:
+        raise ClusterMapError(
+            f"{ROOT} on {client} is of an earlier attempt, and lets other identities in than on {bootstrap.name}: "
+            f"delete it there ({DELETE_ALL}), and repeat the command"
+        )
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """The last changes of the map: what they changed, when, who made them, from where, by which program.
 
 ``/parkazoo/history`` on the bootstrap ensemble is a JSON list, the newest last. The transaction that changes the
-map changes it too, so neither has a change that the other lacks.
+map changes it too, so neither has a change that the other lacks. A change of who may use the map is noted before
+it begins.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ NUMBERS = ("map", "time_s", "pid")
 
 
 class MapChange(NamedTuple):
-    """A change of the cluster map.
+    """A change of the cluster map, or of who may use it.
 
-    :ivar map: the number of the map that it published.
+    :ivar map: the number of the map that it published; the present one, if it published none.
     :ivar time_s: in seconds since 1970, by the clock of the host.
     :ivar user: who, as the operating system says.
     :ivar host: the name of the machine.
@@ -81,16 +82,38 @@ def add_to_history(
     :param client: of the bootstrap ensemble.
     :param before: None for the first map.
     """
-    found = client.read(HISTORY)
+    found = client.read_with_version(HISTORY)
+    data = _with_change(found and found[0], _made_now(after.epoch, "; ".join(differences(before, after))))
+    if found is not None:
+        transaction.set_data(HISTORY, data, found[1])
+    else:
+        transaction.create(HISTORY, data, client.call("get_acls", MAP if before is not None else ROOT)[0])
+
+
+def note_change(client: AdminClient, number: int, what: str, secret: str) -> None:
+    """Adds a change that publishes no map to the history.
+
+    :param client: of the bootstrap ensemble. :param number: of the present map.
+    :param secret: an argument that has it is not noted.
+    """
+    change = _made_now(number, what, secret)
+    while True:
+        found = client.read_with_version(HISTORY)
+        data = _with_change(found and found[0], change)
+        if found is not None:
+            if client.set(HISTORY, data, found[1]):
+                return
+        elif client.make(HISTORY, data, client.call("get_acls", MAP)[0]):
+            return
+
+
+def _with_change(found: bytes | None, change: MapChange) -> bytes:
+    """Begins a damaged history anew."""
     try:
         changes = parse_history(found)
     except ValueError:
         changes = []
-    data = encode_history([*changes, _change_to(before, after)])
-    if found is not None:
-        transaction.set_data(HISTORY, data)
-    else:
-        transaction.create(HISTORY, data, client.call("get_acls", MAP if before is not None else ROOT)[0])
+    return encode_history([*changes, change])
 
 
 def parse_history(data: bytes | None) -> list[MapChange]:
@@ -116,15 +139,14 @@ def encode_history(changes: Sequence[MapChange]) -> bytes:
     return f"[{', '.join(kept)}]".encode()
 
 
-def _change_to(before: ClusterMap | None, after: ClusterMap) -> MapChange:
-    what = "; ".join(differences(before, after))
+def _made_now(number: int, what: str, secret: str = "") -> MapChange:
     return MapChange(
-        map=after.epoch,
+        map=number,
         time_s=int(time.time()),
         user=_user(),
         host=socket.gethostname(),
         pid=os.getpid(),
-        program=program_of(sys.argv),
+        program=program_of(sys.argv, secret),
         what=what if len(what) <= MOST_LETTERS else f"{what[: MOST_LETTERS - 3]}...",
     )
 
@@ -171,10 +193,14 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def program_of(argv: Sequence[str]) -> str:
-    """Returns the command without its options, which may have passwords; of another program only its name."""
+def program_of(argv: Sequence[str], secret: str = "") -> str:
+    """Returns the command without its options, which may have passwords; of another program only its name.
+
+    :param secret: the command ends before an argument that has it.
+    """
     program = Path(argv[0] if argv else "")
     name = program.parent.name if program.name == "__main__.py" else program.name
     if name != PROGRAM:
         return name
-    return " ".join([name, *takewhile(lambda word: not word.startswith("-"), argv[1:])])
+    words = takewhile(lambda word: not (word.startswith("-") or (secret and secret in word)), argv[1:])
+    return " ".join([name, *words])

@@ -6,7 +6,7 @@ time, or after a crash, agree on one. A transaction turns it into the map; the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
@@ -25,6 +25,7 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record
 from parkazoo.protocol.epochs import FORMS, Form
 from parkazoo.protocol.placement import CLIENTS, DONE, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT
+from parkazoo.protocol.rights import is_masked
 
 FORMS_OF_NEW = (Form.PLAIN.word, Form.GROWN.word)
 CREATES_AT_ONCE = 32  # clients may be at work there: a larger transaction would hold them up
@@ -91,7 +92,17 @@ def init_map(
             verify_distinct(clients, options, timeout_s)
         if not is_made and not lost:
             verify_no_strays(cluster_map, clients)
-        return _write(clients, cluster_map, is_made, CREATOR_ALL_ACL if closed else OPEN_ACL_UNSAFE)
+        return _write(clients, cluster_map, is_made, _acl_of_new(states.values(), closed))
+
+
+def _acl_of_new(states: Iterable[Contents], closed: bool) -> Sequence[ACL]:
+    """The ACL of what is missing: as ``/parkazoo``, which may name more identities than this call has.
+
+    :param states: the last one counts that has ``/parkazoo``.
+    """
+    if not closed:
+        return OPEN_ACL_UNSAFE
+    return [[*CREATOR_ALL_ACL], *([*each.acl] for each in states if each.acl and not is_masked(each.acl))][-1]
 
 
 @arguments_alone()

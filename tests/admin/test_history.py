@@ -52,6 +52,8 @@ class TestWords(unittest.TestCase):
         ):
             with self.subTest(argv):
                 self.assertEqual(program_of(argv), program)
+        argv = ["/bin/parkazoo", "map", "identity", "add", "digest:me:secret", "more"]
+        self.assertEqual(program_of(argv, "me:secret"), "parkazoo map identity add")
 
 
 class TestHistory(unittest.TestCase):

@@ -55,6 +55,7 @@ class EveryCommand:
         self._case.assertEqual(client.get_children("/app/jobs"), ["7"])
         self._looks(client, {"a": a, "b": b})
         self._changes(a, b)
+        self._rotates()
 
     def _checks(self, is_grown: bool) -> None:
         may_lose = self._has_strangers and is_grown
@@ -122,6 +123,18 @@ class EveryCommand:
         )
         self._says(f"(?s){other_spelling(b)}.*map 10, format", "map", "hosts", moved)
         self._checks(is_grown=True)
+
+    def _rotates(self) -> None:
+        identity = "digest:next:hush"
+        would = "(?s)a: would be given to .*b: would be given to .*nothing was written"
+        self._says(would, "map", "identity", "add", identity, "--dry-run")
+        self._says("(?s)a: given to .*b: given to ", "map", "identity", "add", identity)
+        self._says("nothing to do: this identity has all rights", "map", "identity", "add", identity)
+        self._says("(?s)a: would be taken off .*written", "map", "identity", "remove", identity, "--dry-run")
+        self._says("(?s)taken off /parkazoo\n.*b: taken off ", "map", "identity", "remove", identity, "--yes")
+        self._says("nothing to do: no znode", "map", "identity", "remove", identity, "--yes")
+        out = self._says("map identity add .*digest:next: add begun", "map", "log")
+        self._case.assertEqual((out.count("digest:next"), out.count("hush")), (2, 0), out)
 
     def _says(self, pattern: str, *command: str) -> str:
         """The command succeeds, and prints that on stdout alone; all that it prints."""

@@ -13,7 +13,7 @@ from kazoo.exceptions import NoAuthError
 from kazoo.security import make_digest_acl
 
 from parkazoo import ParKazooClient
-from parkazoo.admin import check_map, init_map, read_map
+from parkazoo.admin import add_identity, check_map, grow_map, init_map, read_map
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalCluster
 from parkazoo.protocol.placement import DEFERRED, DONE, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT
@@ -100,6 +100,35 @@ class ClosedTest(MapCase):
         init_map(self.a, self.all, auth=[IDENTITY, new], closed=True)
         for auth in ([IDENTITY], [new]):
             self.assertEqual(check_map(self.a, auth=auth), [])
+
+    def test_what_init_mends_has_all_identities(self) -> None:
+        new = ("digest", "next:hush")
+        made = init_map(self.a, self.all, auth=[IDENTITY], closed=True)
+        add_identity(self.a, new, auth=[IDENTITY])
+        self.plain[1].delete(f"{FENCES}/1")
+        self.assertEqual(init_map(self.a, self.all, auth=[new], closed=True), made)
+        acl = self.plain[1].get_acls(f"{FENCES}/1")[0]
+        self.assertEqual(acl, self.plain[0].get_acls(ROOT)[0])
+        self.assertEqual(len(acl), 2)
+
+    def test_an_emptied_bootstrap_ensemble_has_all_identities_again(self) -> None:
+        new = ("digest", "next:hush")
+        made = init_map(self.a, self.all, auth=[IDENTITY], closed=True)
+        add_identity(self.a, new, auth=[IDENTITY])
+        wipe(self.plain[0])
+        self.assertEqual(init_map(self.a, self.all, auth=[IDENTITY], closed=True, replace=["a"]), made)
+        self.assertEqual(self.plain[0].get_acls(MAP)[0], self.plain[1].get_acls(ROOT)[0])
+        self.assertEqual(read_map(self.a, auth=[new]), made)
+
+    def test_growth_that_began_with_other_identities(self) -> None:
+        init_map(self.a, {"a": self.a}, auth=[IDENTITY], closed=True)
+        self.plain[1].create(ROOT, acl=self.plain[0].get_acls(ROOT)[0])
+        add_identity(self.a, ("digest", "next:hush"), auth=[IDENTITY])
+        with self.assertRaisesRegex(ClusterMapError, f"{ROOT} on ensemble b .* is of an earlier attempt"):
+            grow_map(self.a, {"b": self.b}, yes=True, strangers_gone=True, auth=[IDENTITY])
+        wipe(self.plain[1])
+        grow_map(self.a, {"b": self.b}, yes=True, strangers_gone=True, auth=[IDENTITY])
+        self.assertEqual(self.plain[1].get_acls(FENCES)[0], self.plain[0].get_acls(ROOT)[0])
 
     def test_the_other_form_is_there(self) -> None:
         init_map(self.a, self.all, auth=[IDENTITY], closed=True)

@@ -16,7 +16,7 @@ from kazoo.exceptions import AuthFailedError, NoAuthError
 from kazoo.security import CREATOR_ALL_ACL, make_digest_acl
 
 from parkazoo import ParKazooClient
-from parkazoo.admin import check_map, init_map, read_map
+from parkazoo.admin import add_identity, check_map, init_map, read_map
 from parkazoo.local import LocalCluster
 from tests.kazoo_suite.certificates import Authority
 from tests.live.map_case import run_command
@@ -151,6 +151,7 @@ class TestSecrets(SecuredTest):
         self.show_error(lambda: read_map(self.cluster.hosts, **wrong))
         self.show_error(lambda: read_map(self.cluster.hosts, auth=[("digest", f"admin:{SECOND}")]))
         self.show_error(lambda: read_map(self.cluster.hosts, auth=[("no-scheme", NO_SCHEME)]))
+        self.show_error(lambda: add_identity(self.cluster.hosts, ("no-scheme", NO_SCHEME), **identity))
         self.show_error(
             lambda: read_map(self.cluster.hosts, **{**self.tls, "keyfile_password": WRONG_KEY_PASSWORD})
         )
@@ -222,6 +223,11 @@ class TestSecrets(SecuredTest):
         self.assertEqual(
             self.show_command("map", "check", "--hosts", hosts, PARKAZOO_AUTH=f"digest:admin:{CLUSTER}"), 0
         )
+        about = ["--hosts", hosts, "--auth", f"digest:admin:{CLUSTER}"]
+        for command in (["add"], ["remove", "--yes"]):
+            self.assertEqual(self.show_command("map", "identity", *command, f"digest:next:{SECOND}", *about), 0)
+            self.assertNotEqual(self.show_command("map", "identity", *command, SECOND, *about), 0)
+        self.assertEqual(self.show_command("map", "log", *about), 0)
         for arguments in (
             ["--auth", FIRST],
             ["--auth", f"digest:admin:{FIRST}"],
