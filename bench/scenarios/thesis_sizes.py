@@ -54,7 +54,7 @@ class Size:
     :param before: the parts that have the steps before these.
     :param repeat: how often the best of all steps is run again; with gevent, once. Each step is run once.
     :param is_as_printed: with limited bandwidth the numbers are those of the thesis' tables.
-    :param over_time_s: of the best again, at least, and of one thread alone; 0: that is not run.
+    :param over_time_s: of the best again, at least, and of one thread alone, with writes; 0: that is not run.
     :param gatherings: the smaller ones of a system first.
     """
 
@@ -95,8 +95,8 @@ OF_ONE_ENSEMBLE = (
 OF_THE_THESIS = (Subject("kazoo", "1x3", is_limited=True), Subject("parkazoo", "3x3", is_limited=True))
 OF_SMALL = (Subject("parkazoo", "1x1"), Subject("kazoo", "1x1", is_limited=True))
 FULL: dict[str, Any] = {
-    "threads": (1, 8, 32, 128),
-    "processes": (1, 2, 4),
+    "threads": (4, 32, 128),
+    "processes": (1, 2),
     "nodes": (1, 2),
     "warm_up_s": 1,
     "measure_s": 4,

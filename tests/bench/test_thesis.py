@@ -268,7 +268,7 @@ class TestTables(ThesisCase):
         row = self.rows(one(sections, "Table 6.3:"), "parkazoo 3x3")["14"]
         self.assertEqual((row[6], row[-1]), ("-", "not measured: there are 5 client hosts"))
         over_time = one(sections, "Over time").rows
-        self.assertEqual({row[4] for row in over_time}, {"100"})
+        self.assertEqual({(row[2], row[4]) for row in over_time}, {("writes", "100"), ("reads", "20")})
         self.assertEqual(
             [row[0] for row in over_time if row[2] == "writes"], ["one thread"] * 2 + ["most requests/s"] * 2
         )
