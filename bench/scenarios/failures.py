@@ -87,7 +87,7 @@ SHAPES = {
 
 def _part(shapes: Sequence[str], faults: Sequence[str], repeat: int, **more: Any) -> Size:
     systems = {shape: SHAPES[shape] for shape in shapes}
-    return Size(systems, dict.fromkeys(shapes, faults), 4, more.pop("rate_s", 480), 8, 12, 10, repeat, more)
+    return Size(systems, dict.fromkeys(shapes, faults), 4, more.pop("rate_s", 480), 3, 12, 5, repeat, more)
 
 
 SIZES: dict[str, Any] = {
@@ -107,12 +107,10 @@ SIZES: dict[str, Any] = {
         2,
     ),
     "full": Parts(
-        killed=_part([*SHAPES], [KILLED], 5),
-        pool=_part(("1x3", "3x3"), [KILLED], 5, rate_s=1000, **SETTINGS[TEN]),
-        three=_part(("1x3",), ONE, 5),
-        five=_part(("1x5",), [*FAULTS], 3),
-        nine=_part(("1x9",), [*FAULTS], 3),
-        several=_part(("3x3",), ONE, 5),
+        killed=_part([*SHAPES], [KILLED], 3),
+        pool=_part(("1x3", "3x3"), [KILLED], 3, rate_s=1000, **SETTINGS[TEN]),
+        others=_part(("1x3", "3x3"), [name for name in ONE if name != KILLED], 1),
+        five=_part(("1x5",), [name for name in FAULTS if name not in ONE], 1),
     ),
 }
 
