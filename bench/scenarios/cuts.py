@@ -91,13 +91,13 @@ SIZES = {
         1,
     ),
     "full": Size(
-        {"1x3": "kazoo", "1x5": "kazoo", "1x9": "kazoo", "3x3": "parkazoo"},
-        {"1x3": ON_THREE, "1x5": [*CUTS], "1x9": [*CUTS], "3x3": ON_THREE},
+        {"1x3": "kazoo", "1x5": "kazoo", "3x3": "parkazoo"},
+        {"1x3": ON_THREE, "1x5": ("bridge", "leader, flapping"), "3x3": ON_SEVERAL},
         4,
         480,
-        8,
+        3,
         12,
-        10,
+        5,
     ),
 }
 
