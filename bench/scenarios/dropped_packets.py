@@ -16,7 +16,7 @@ from bench.report.charts import add_legend, draw_lines, label, make_logarithmic,
 from bench.report.section import Answer, Plot, Section, Table
 from bench.report.text import milliseconds, plain, rate, rate_of, ratio
 from bench.scenarios.caveats import caveats_of
-from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, Parts, sets, sleep_until
+from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, sets, sleep_until
 from bench.scenarios.noticing import what_is_noticed
 from bench.scenarios.repetitions import times_of
 from bench.scenarios.roles import epoch, wait_all_serve, wait_leader
@@ -56,10 +56,7 @@ UPLOADS = (3, 5, 7, 9, 13, 17, 25)
 SIZES: dict[str, Any] = {
     "small": Size({"1x3": "kazoo"}, (0, 0.1), 2, 2, 0.2, 1, (2, 3)),
     "medium": Size({"1x3": "kazoo", "1x5": "kazoo"}, PROBABILITIES, 2, 4, 0.5, 4, UPLOADS),
-    "full": Parts(
-        {"upload": Size({}, (), 1, 1, 0, 0, UPLOADS)}
-        | {shape: Size({shape: "kazoo"}, PROBABILITIES, 2, 4, 1, 15, (), 5) for shape in ("1x3", "1x5", "1x9")}
-    ),
+    "full": Size({"1x3": "kazoo", "1x9": "kazoo"}, PROBABILITIES, 2, 4, 0.5, 10, UPLOADS, 2),
 }
 
 
