@@ -33,12 +33,14 @@ class Targets:
     """Requests/s of all clients together: the first, then `times` as many, and so on, but at most `most_s`.
 
     :param finer: so many more, between the highest that was achieved and the lowest that was not.
+    :param requests: that a window has at least, however few come in a second.
     """
 
     first_s: float
     times: float
     most_s: float
     finer: int = 0
+    requests: int = 0
 
 
 def raise_target(
@@ -59,7 +61,8 @@ def raise_target(
 
     def ask(target: float) -> bool:
         asked.append(target)
-        plan = evaluation.plan(ensembles, system, rate_s=target, **settings)
+        measure_s = max(settings["measure_s"], targets.requests / target)
+        plan = evaluation.plan(ensembles, system, **{**settings, "rate_s": target, "measure_s": measure_s})
         run = evaluation.run(ensembles, plan, {**label, "target": target})
         return is_achieved(run) and not is_too_short(run)
 

@@ -42,7 +42,6 @@ TITLES = {
 # Of the plan. Each of the few keys has a directory of its own, so that they are spread over the ensembles.
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     OPEN: {},
-    POOL: {"pool": POOLED},
     TEN: {"pool": POOLED, "size": KEY_BYTES, "directories": KEYS, "leaves": 1},
 }
 
@@ -80,12 +79,14 @@ ALL = {
     "9x3": "parkazoo",
 }
 TWO = ("1x3", "3x3")
+CHAINED_ON = {shape: ALL[shape] for shape in ("1x3", "1x9", "3x3")}
 CHAINS = (1, 2, 5, 10)
 
 
-def _curves(loop: str, first_s: float, *, is_limited: bool) -> Size:
+def _curves(loop: str, first_s: float, *, is_limited: bool, repeat: int = 1) -> Size:
     """One loop on all shapes."""
-    return Size(ALL, 8, 1, 5, Targets(first_s, 2, 102_400, 3), {loop: [*ALL]}, repeat=3, is_limited=is_limited)
+    targets = Targets(first_s, 3, 102_400, 4, 60)
+    return Size(ALL, 8, 0.5, 3, targets, {loop: [*ALL]}, repeat=repeat, is_limited=is_limited)
 
 
 SIZES: dict[str, Any] = {
@@ -111,11 +112,10 @@ SIZES: dict[str, Any] = {
         (1, 3, 10),
     ),
     "full": Parts(
-        theirs=_curves(TEN, 100, is_limited=False),
-        keys=_curves(TEN, 10, is_limited=True),
-        pool=_curves(POOL, 10, is_limited=True),
+        theirs=_curves(TEN, 30, is_limited=False),
+        keys=_curves(TEN, 10, is_limited=True, repeat=2),
         open=_curves(OPEN, 10, is_limited=True),
-        chains=Size(ALL, 8, 1, 5, Targets(0, 2, 0), {}, [*ALL], CHAINS, repeat=5),
+        chains=Size(CHAINED_ON, 8, 0.5, 3, Targets(0, 2, 0), {}, [*CHAINED_ON], CHAINS, repeat=3),
     ),
 }
 

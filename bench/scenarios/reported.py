@@ -140,7 +140,7 @@ REPORTS: dict[str, tuple[Item, ...]] = {
             f"{NO_POINTS}; etcd 3.5.2, writes of 10 B, a pool of 1,000 clients",
             "networks: the same, with a pool of 1,000 clients and ten keys of 10 B (part theirs of the long "
             "form); with each server's bandwidth limited, so that the curves bend before the load generator does "
-            "(keys, pool, open); topologies: over unequal links, and with unequal processors",
+            "(keys, open); topologies: over unequal links, and with unequal processors",
         ),
         Item(
             f"latency at the achieved throughput; its distribution at {ETCD_CDF_S:,} requests/s",

@@ -73,12 +73,11 @@ class Size:
 
 
 SEVERAL = {"1x3": "kazoo", "1x5": "kazoo", "3x3": "parkazoo"}
-FOUR = {**SEVERAL, "1x9": "kazoo"}
 
 
 def _part(systems: Mapping[str, str], presets: Sequence[str], *, has_file: bool = False) -> Size:
-    named = dict.fromkeys(systems, presets) if presets else {}
-    return Size(systems, named, 8, Targets(20, 2, 102_400, 3), 1, 5, 3, has_file)
+    targets = Targets(20, 3, 102_400, 4, 60)
+    return Size(systems, dict.fromkeys(systems, presets), 8, targets, 0.5, 3, has_file=has_file)
 
 
 SIZES: dict[str, Any] = {
@@ -92,11 +91,8 @@ SIZES: dict[str, Any] = {
         1.5,
     ),
     "full": Parts(
-        {preset: _part(FOUR, [preset]) for preset in HOPS}
-        | {
-            "processors": _part({"1x3": "kazoo", "3x3": "parkazoo"}, PROCESSORS),
-            "file": _part(FOUR, (), has_file=True),
-        }
+        links=_part(SEVERAL, [*HOPS], has_file=True),
+        processors=_part({"1x3": "kazoo", "3x3": "parkazoo"}, PROCESSORS),
     ),
 }
 
