@@ -293,20 +293,20 @@ class TestParts(unittest.TestCase):
 
     def test_servers(self) -> None:
         """Kazoo on one ensemble, and the other client on several with about as many servers."""
-        for part in ("servers", "loaded"):
-            self.assertEqual(self.values(part, "servers", "kazoo"), [3, 5, 7, 9, 13, 17, 25])
-            self.assertEqual(self.values(part, "servers", "parkazoo"), [9, 25, 27])
+        self.assertEqual(self.values("servers", "servers", "kazoo"), [3, 5, 7, 9, 13, 17, 25])
+        self.assertEqual(self.values("servers", "servers", "parkazoo"), [9, 27])
         self.assertEqual(self.values("servers", "connects", "kazoo"), [3, 5, 7, 9, 13, 17, 25])
 
     def test_crashes(self) -> None:
         """As many followers of each ensemble, as long as it has a quorum without them."""
-        self.assertEqual(self.values("crashes", "crashed", "kazoo"), [0, 1, 2, 4, 6, 8, 10, 12])
+        self.assertEqual(self.values("crashes", "crashed", "kazoo"), [0, 1, 2, 6, 12])
         self.assertEqual(self.values("crashes", "crashed", "parkazoo"), [0, 5, 10])
 
     def test_sizes_and_clients(self) -> None:
-        for system in ("kazoo", "parkazoo"):
-            self.assertEqual(self.values("sizes", "size", system), [10, 100, 1_000, 10_000, 100_000, 1_000_000])
-            self.assertEqual(self.values("clients", "clients", system), [1, 3, 10, 30, 100, 160, 200])
+        sizes = [10, 1_000, 10_000, 100_000, 1_000_000]  # the large ones on one ensemble alone
+        for system, of_system in (("kazoo", sizes), ("parkazoo", sizes[:3])):
+            self.assertEqual(self.values("sizes", "size", system), of_system)
+            self.assertEqual(self.values("clients", "clients", system), [1, 10, 100, 160, 200])
 
     def test_five_times(self) -> None:
         """As in the report: each load, and each trial of a recovery."""

@@ -203,7 +203,7 @@ class TestSmall(unittest.TestCase):
     def test_a_part_that_there_is_not(self) -> None:
         ran = self.run_command("raft", "--full", "--part", "unheard-of")
         self.assertEqual(ran.returncode, 2)
-        self.assertIn("no part unheard-of of raft, size full; there are servers, loaded,", ran.stderr)
+        self.assertIn("no part unheard-of of raft, size full; there are servers, sizes,", ran.stderr)
 
     def test_parts_of_one_scenario_in_one_folder(self) -> None:
         """Each has results and a section of its own."""
