@@ -86,6 +86,7 @@ class EveryCommand:
             case.assertRegex(out, r"clock +fine")
             self._says(f"^ready: {', '.join(hosts)}\n", "ready", f"--timeout={DEADLINE_S:g}")
         self._says(format_session(client.client_id[0]), "top", "--once", "--interval=0.5")
+        self._says("^Looked for [0-9]+ s, by two looks at each znode", "advise", "--sample", "--seconds=1")
         self._says("registered clients: map", "map", "epochs")
         self._says("made, with ensemble", "map", "log")
         self._says("children +│ a +│ /app/jobs", "where", "/app/jobs")
