@@ -44,6 +44,7 @@ TIMEOUT_S = 15.0
 SESSION_TIMEOUT_S = 10.0
 TCP_TIMEOUT_S = 3.0
 AGAIN_S = 0.2
+SOON_S = 0.5  # after the first of several has answered
 THREADS_MOST = 400  # a hundred ensembles, and their servers: one that is frozen must not hold up others
 READS = frozenset({"exists", "get_acls", "get_children"})
 REFUSED = "the servers refuse the identity"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from parkazoo.admin.clients import AdminClient, Options, UnreadableError, connect_to
+from parkazoo.admin.clients import SOON_S, AdminClient, Options, UnreadableError, connect_to
 from parkazoo.admin.identity import is_identity
-from parkazoo.protocol.cluster_map import ClusterMap, parse_hosts
+from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
 from parkazoo.protocol.placement import ENSEMBLE
 from parkazoo.protocol.wrong_ensemble import copy_error
 
@@ -32,10 +32,13 @@ def verify_not_copied(
     named = cluster_map.ensembles[name]
     if {*parse_hosts(client.hosts)} <= {*parse_hosts(named)}:
         return
-    with connect_to({name: named}, {**options, "client_id": session}, min(timeout_s, LIMIT_S)) as (others, _):
-        for other in others.values():
-            if _is_ensemble(other, cluster_map, name) and other.zk.client_id[0] != session[0]:
-                raise copy_error(cluster_map, name, client.hosts)
+    # each by a client of its own: kazoo would ask one after the other, and a silent one takes all the time
+    servers = {server: server for server in (format_hosts([each]) for each in parse_hosts(named))}
+    with connect_to(servers, {**options, "client_id": session}, min(timeout_s, LIMIT_S), SOON_S) as (others, _):
+        if any(other.zk.client_id[0] == session[0] for other in others.values()):
+            return
+        if any(_is_ensemble(other, cluster_map, name) for other in others.values()):
+            raise copy_error(cluster_map, name, client.hosts)
 
 
 def _is_ensemble(client: AdminClient, cluster_map: ClusterMap, name: str) -> bool:

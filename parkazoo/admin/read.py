@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from parkazoo.admin.clients import (
+    SOON_S,
     TIMEOUT_S,
     AdminClient,
     Auth,
@@ -26,8 +27,6 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, no_map_error, parse_hosts
 from parkazoo.protocol.map_copies import CopyKind, judge_copy, newest
 from parkazoo.protocol.placement import ENSEMBLE, MAP
-
-SOON_S = 0.5
 
 
 def read_map(hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any) -> ClusterMap:

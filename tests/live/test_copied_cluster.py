@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import re
 import shutil
 import tempfile
@@ -17,10 +18,13 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from parkazoo import ClusterMapError, ParKazooClient
+from parkazoo.admin import copied as copied_module
 from parkazoo.admin import give_new_identity, init_map, new_identity, read_map
 from parkazoo.local import HOST, LocalCluster, free_ports
 from parkazoo.protocol.cluster_map import ClusterMap, parse_hosts
 from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, MAP
+from parkazoo.wire import same_ensemble
+from tests.fakes.owner import LONG_S
 from tests.handlers import make_handler
 from tests.live.map_case import FEW_FENCES, check_but_strangers, dump, run_command
 from tests.live.world import DEADLINE_S, connected, wait_until
@@ -151,6 +155,27 @@ class TestUnknown(CopiedCase):
         finally:
             client.stop()
             self.original.start(server.name)
+
+    def test_a_frozen_server_is_named_first(self) -> None:
+        """The next one decides. No limit ends the wait for it."""
+        first, second = self.original.ensembles[1], self.original.ensembles[0]
+        copied = self.plain[self.given["a"]]
+        before = copied.get(MAP)[0]
+        found = json.loads(before)
+        found["ensembles"] = {"a": f"{first.hosts},{second.hosts}", "b": self.given["b"]}
+        copied.set(MAP, json.dumps(found).encode())
+        (server,) = first.servers
+        server.freeze()
+        try:
+            client = ParKazooClient(self.given["a"], handler=make_handler())
+            with mock.patch.object(same_ensemble, "LIMIT_S", LONG_S):
+                self.assertRaisesRegex(ClusterMapError, REFUSED, client.start, DEADLINE_S)
+            with mock.patch.object(copied_module, "LIMIT_S", LONG_S):
+                self.assertRaisesRegex(ClusterMapError, REFUSED, read_map, self.given["a"], timeout_s=DEADLINE_S)
+        finally:
+            server.thaw()
+            copied.set(MAP, before)
+            wait_until(lambda: self.plain[first.hosts].get(MAP), "it serves its clients again")
 
 
 class TestNewIdentity(CopiedCase):
