@@ -27,6 +27,12 @@ RELATIVE = re.compile(r"\b(?:what (?:is|was|are|were|has)|that of|those (?:that|
 WORD = re.compile(r"[A-Za-z][\w'-]*")  # figures and the lines of tables are no words
 WITH_NOUNS = ("*.md", "recipes/*.md", "docs/**/*.md")
 MOST_RELATIVES = 2 / 1000  # of the words
+# The comment before a table names the program that makes it.
+GENERATED = re.compile(
+    r"^<!-- [^\n]*table[^\n]*-->\n.*?^<!-- end of (?:the )?table -->$", re.DOTALL | re.MULTILINE
+)
+MOST_WORDS = 30_000  # in docs/
+LARGEST_NAMED = 8
 
 
 def pages(*patterns: str) -> Iterator[Path]:
@@ -49,6 +55,11 @@ def source_of(module: str) -> str:
     """Of an installed module, which is not imported; empty if there is none."""
     spec = find_spec(module)
     return Path(spec.origin).read_text() if spec and spec.origin else ""
+
+
+def count_words(text: str) -> int:
+    """Counts all between spaces that has a letter or a digit, and is in no generated table."""
+    return sum(any(map(str.isalnum, each)) for each in GENERATED.sub("", text).split())
 
 
 def words_of_code(path: Path) -> str:
@@ -124,6 +135,22 @@ class TestPages(unittest.TestCase):
         self.assertIn("The docstrings and comments of a source file.", found)
         self.assertIn("# figures and the lines of tables are no words", found)
         self.assertNotIn("assertNotIn", found)
+
+    def test_words(self) -> None:
+        counts = {str(page.relative_to(ROOT)): count_words(page.read_text()) for page in pages("docs/**/*.md")}
+        largest = sorted(counts.items(), key=lambda item: -item[1])[:LARGEST_NAMED]
+        self.assertLessEqual(
+            sum(counts.values()),
+            MOST_WORDS,
+            "docs/ has too many words: say each thing once, and link to it. The largest pages: "
+            + ", ".join(f"{name} {count:,}" for name, count in largest),
+        )
+
+    def test_generated_tables_are_not_counted(self) -> None:
+        table = "<!-- table: ratios a.json -->\n| of | four words |\n<!-- end of table -->\n"
+        self.assertEqual(count_words(f"Two words - **:**\n\n{table}\n| `1` | of three |\n"), 5)
+        outages = ROOT / "docs" / "design" / "outages.md"
+        self.assertLess(count_words(outages.read_text()), len(outages.read_text().split()) / 2)
 
     def test_pages_name_tests_that_there_are(self) -> None:
         design = ROOT / "docs" / "design"
