@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
-from parkazoo.admin.clients import AdminClient, Connections, try_each
-from parkazoo.admin.contents import Contents, has_mirrors, lost_parts, missing_fences, parts_of
+from kazoo.exceptions import NoNodeError
+from kazoo.security import ACL
+
+from parkazoo.admin.clients import AdminClient, Connections, NoRightError, try_each
+from parkazoo.admin.contents import PARTS, Contents, has_mirrors, lost_parts, missing_fences, parts_of
 from parkazoo.admin.copies import AGAIN, MEND_PRIMARY, mend_copy
 from parkazoo.admin.identity import is_identity
 from parkazoo.admin.membership import strangers, unnamed_voters
@@ -19,6 +23,7 @@ from parkazoo.protocol.cluster_map import ClusterMap, describe_record, parse_hos
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.map_copies import CopyKind, judge_copy
 from parkazoo.protocol.placement import CLIENTS, DONE, ENSEMBLE, FENCES, MAP, ROOT
+from parkazoo.protocol.rights import is_masked
 from parkazoo.protocol.server_list import CONFIG
 from parkazoo.wire.sizes import DEFAULT_LIMIT
 
@@ -65,6 +70,7 @@ def find_wrong(
         *(MapProblem(name, f"cannot be read: {why}", SHUT, ADMIT) for name, why in seen.unreadable.items()),
         *(finding for look in found.values() for finding in look.findings),
         *_check_forms({name: look.is_open for name, look in found.items()}),
+        *_check_identities({name: look.acls for name, look in found.items()}, cluster_map.bootstrap),
         *of_servers,
         *_check_leaders(each for each in servers if (each.ensemble, NAME_ALL) not in remedies),
         *_check_sizes(servers),
@@ -84,22 +90,33 @@ class _Look(NamedTuple):
     :param is_open: whether anyone may use ``/parkazoo``; None if it is not there.
     :param has_record: whether it says which ensemble it is.
     :param has_lost: whether it has lost its data.
+    :param acls: of ``/parkazoo`` and its parts, those in whole that this client may see; none of an open cluster.
     """
 
     findings: Sequence[MapProblem]
     is_open: bool | None
     has_record: bool
     has_lost: bool
+    acls: Mapping[str, frozenset[ACL]]
 
 
 def _look_at(client: AdminClient, cluster_map: ClusterMap) -> _Look:
-    parts = parts_of(client)
+    parts, contents = parts_of(client), Contents.read(client)
     return _Look(
         [*_check_ensemble(client, cluster_map, parts)],
-        Contents.read(client).is_open,
+        contents.is_open,
         ENSEMBLE in parts,
         bool(lost_parts(cluster_map, client.name, parts)),
+        {} if contents.is_open is not False else dict(_read_acls(client, [ROOT, *sorted(PARTS & parts)])),
     )
+
+
+def _read_acls(client: AdminClient, paths: Iterable[str]) -> Iterator[tuple[str, frozenset[ACL]]]:
+    for path in paths:
+        with suppress(NoNodeError, NoRightError):
+            acl, _ = client.call("get_acls", path)
+            if not is_masked(acl):
+                yield path, frozenset(acl)
 
 
 def _check_ensemble(client: AdminClient, cluster_map: ClusterMap, parts: Collection[str]) -> Iterator[MapProblem]:
@@ -211,6 +228,24 @@ def _check_forms(forms: Mapping[str, bool | None]) -> Iterator[MapProblem]:
             "anyone may change the map there",
             f"set the ACLs of {ROOT} and below",
         )
+
+
+def _check_identities(acls: Mapping[str, Mapping[str, frozenset[ACL]]], bootstrap: str) -> Iterator[MapProblem]:
+    """Ensembles on which other identities may use the structure than on the first one that has the same part.
+
+    :param acls: by ensemble and path. The bootstrap ensemble is the first one.
+    """
+    first: dict[str, frozenset[ACL]] = {}
+    for name in sorted(acls, key=lambda each: each != bootstrap):
+        differing = [path for path, acl in acls[name].items() if first.setdefault(path, acl) != acl]
+        if differing:
+            yield MapProblem(
+                name,
+                f"not the same identities as elsewhere may use {', '.join(differing)}",
+                "clients with one of them may be refused there, and one that is removed may still have access",
+                "if `parkazoo map identity` was interrupted, run it again; otherwise set the ACLs there by hand",
+                is_warning=True,
+            )
 
 
 def _check_servers(

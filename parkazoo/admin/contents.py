@@ -29,6 +29,7 @@ from parkazoo.protocol.placement import (
 )
 
 DRAFT = ROOT + "/draft"
+PARTS = frozenset({MAP, HISTORY, ENSEMBLE, CLIENTS, DEFERRED, MIRRORS, FENCES, DONE})  # of a map that is made
 DELETE_ALL = f"`deleteall {ROOT}` in ZooKeeper's zkCli.sh"
 
 
@@ -52,8 +53,7 @@ class Contents(NamedTuple):
             acl = client.call("get_acls", ROOT)[0]
         except NoNodeError:
             return cls(client.hosts, None, None, None, None, (), False, frozenset())
-        ours = (MAP, DRAFT, HISTORY, ENSEMBLE, CLIENTS, DEFERRED, MIRRORS, FENCES, DONE)
-        own = {split(path)[1] for path in ours}
+        own = {split(path)[1] for path in (DRAFT, *PARTS)}
         names = client.children(ROOT)
         return cls(
             hosts=client.hosts,

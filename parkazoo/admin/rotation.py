@@ -57,6 +57,7 @@ from parkazoo.admin.clients import (
     connect_to,
     unreachable,
 )
+from parkazoo.admin.contents import PARTS
 from parkazoo.admin.ensemble_acls import ChangedACL, FoundACL, Rehearsal, RemoteTree, Tree
 from parkazoo.admin.history import note_change
 from parkazoo.admin.publish import verify_identity
@@ -67,23 +68,10 @@ from parkazoo.admin.strays import SHOWN
 from parkazoo.admin.unconfirmed import UnconfirmedError
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.placement import (
-    CLIENTS,
-    DEFERRED,
-    DONE,
-    ENSEMBLE,
-    FENCES,
-    HISTORY,
-    MAP,
-    MIRRORS,
-    PROBE,
-    ROOT,
-    join,
-)
+from parkazoo.protocol.placement import CLIENTS, DEFERRED, FENCES, MIRRORS, PROBE, ROOT, join
 from parkazoo.protocol.rights import is_masked
 from parkazoo.protocol.shared_identity import is_user, shared_identities, with_identity, without_identities
 
-PARTS = frozenset({MAP, HISTORY, ENSEMBLE, CLIENTS, DEFERRED, MIRRORS, FENCES, DONE})
 ACLS_AT_ONCE = 32  # requests without an answer: clients are at work there, and more would hold them up
 WALKS_MOST = 10
 DIGEST = "digest"

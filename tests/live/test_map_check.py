@@ -12,7 +12,7 @@ from unittest import mock
 from unittest.mock import ANY
 
 from kazoo.client import KazooClient
-from kazoo.security import CREATOR_ALL_ACL
+from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE, make_digest_acl
 
 from parkazoo import ParKazooClient
 from parkazoo.admin import change_hosts, check_map, init_map, read_map
@@ -21,7 +21,7 @@ from parkazoo.admin.contents import parts_of
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalCluster, LocalEnsemble
 from parkazoo.protocol.cluster_map import ClusterMap, no_map_error
-from parkazoo.protocol.placement import DONE, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT
+from parkazoo.protocol.placement import CLIENTS, DONE, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT
 from tests.live.map_case import (
     FEW_FENCES,
     IDENTITY,
@@ -141,6 +141,23 @@ class CheckTest(MapCase):
         self.assertEqual(
             (finding.ensemble, finding.problem), ("a, c", f"{ROOT} is open there and closed elsewhere")
         )
+
+    def test_other_identities(self) -> None:
+        for client in self.plain:
+            wipe(client)
+        init_map(self.a, self.all, auth=[IDENTITY], closed=True)
+        self.assertEqual(check_map(self.a, auth=[IDENTITY]), [])
+        acl = [*self.plain[1].get_acls(ROOT)[0], make_digest_acl("next", "hush", all=True)]
+        self.plain[1].set_acls(ROOT, acl[::-1])
+        self.plain[1].set_acls(MIRRORS, acl)
+        self.plain[2].set_acls(CLIENTS, [*self.plain[2].get_acls(ROOT)[0], *READ_ACL_UNSAFE])
+        found = [(each.ensemble, each.problem, each.is_warning) for each in check_map(self.a, auth=[IDENTITY])]
+        told = "not the same identities as elsewhere may use"
+        self.assertEqual(found, [("b", f"{told} {ROOT}, {MIRRORS}", True), ("c", f"{told} {CLIENTS}", True)])
+        for path in (ROOT, MIRRORS):
+            self.plain[1].set_acls(path, acl[:1])
+        self.plain[2].set_acls(CLIENTS, acl[:1])
+        self.assertEqual(check_map(self.a, auth=[IDENTITY]), [])
 
     def test_ensemble_down(self) -> None:
         closed_port = f"127.0.0.1:{free_port()}"
