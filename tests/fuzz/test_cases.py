@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unittest
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,14 @@ class TestRules(unittest.TestCase):
         self.assertTrue(self.allowed(Call(0, "LockingQueue.get", path), NO_AUTH, NO_AUTH, closed))
         self.assertFalse(self.allowed(Call(0, "delete", path), NO_AUTH, NO_AUTH, closed))
         self.assertFalse(self.allowed(Call(0, "set", path), {"version": 1}, {"version": 1}, closed))
+
+    def test_behind_a_create_in_a_parent_that_is_new(self) -> None:
+        gone = Call(1, "delete")  # its chroot
+        create, behind = Call(0, "create", "/a/b", waits=False), Call(0, "delete", "/a/b")
+        self.assertTrue(self.allowed(behind, "raises BadVersionError", NO_NODE, [], gone, create))
+        for before in ((create,), (replace(gone, client=0), create), (gone, replace(create, waits=True)), (gone,)):
+            self.assertFalse(self.allowed(behind, "raises BadVersionError", NO_NODE, [], *before))
+        self.assertFalse(self.allowed(replace(behind, path="/a/c"), True, NO_NODE, [], gone, create))
 
     def test_a_first_child_that_was_refused(self) -> None:
         call = Call(0, "create", self.directory(is_native=False) + "/x")
