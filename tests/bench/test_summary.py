@@ -278,7 +278,7 @@ class TestCurves(unittest.TestCase):
         self, capacity_s: float, targets: curves.Targets, again: Sequence[float] = (), on_time_s: float = 1e9
     ) -> Sequence[float]:
         ensembles = Ensembles(Shape(1, 1), [Server("a1", "a", "h", "h", 1)])
-        settings = {"write": "set"}
+        settings = {"write": "set", "measure_s": 1.0}
         return curves.raise_target(Asked(capacity_s, on_time_s), ensembles, "kazoo", targets, {}, settings, again)
 
     def test_finer_and_finer(self) -> None:
