@@ -85,7 +85,7 @@ MEASURES = (
     _by_ensemble("queued", "Requests that wait to be sent.", "request", grows=False),
     Measure(
         "map_epoch",
-        "Newest epoch of the cluster map that the client knows; of several clients the lowest.",
+        "Number of the newest cluster map that the client knows; of several clients the lowest.",
         "epoch",
         False,
         (),
