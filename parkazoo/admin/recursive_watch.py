@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
@@ -32,6 +33,7 @@ from parkazoo.wire.tls import make_context
 
 SESSION_S = 4.0  # soon over, if this process stops to read: until then the server keeps what it does not take
 PING_S = 1.0
+LATE_S = 3.0  # of a ping's answer, which comes behind the events that are sent before it
 POLL_S = 0.2
 AGAIN_S = 1.0
 STARTED_S = 5.0
@@ -41,6 +43,7 @@ MOST_BYTES = 1 << 23  # an event has a path, which is shorter than a request
 WATCHES, ENDS = 1, 2  # xids
 RECURSIVE = 1  # the mode
 NOT_YET = "no server has accepted the watch yet"
+LATE = f"a ping was not answered within {LATE_S:g} s: events are read too slowly, or the server stands still"
 
 
 class AddWatch:
@@ -81,6 +84,7 @@ class Follower:
         self._is_over = threading.Event()
         self._is_known = threading.Event()
         self._second = (0.0, 0)  # when it began, and its events
+        self._pings: deque[float] = deque()  # when those were sent that are not answered
         self.trouble = NOT_YET
         self.session = ""
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -139,23 +143,24 @@ class Follower:
         sock.settimeout(POLL_S)
         received = bytearray()
         is_accepted = False
-        heard_s = pinged_s = time.monotonic()
+        pinged_s = time.monotonic()
+        self._pings.clear()
         try:
             while not self._is_over.is_set():
                 part = None
+                now_s = time.monotonic()  # before: if this process stood still, the answer may be there
                 with suppress(TimeoutError):
                     part = sock.recv(PART)
-                now_s = time.monotonic()
                 if part:
-                    heard_s = now_s
                     received += part
                     is_accepted = self._take_in(received, is_accepted)
                 elif part is not None:
                     raise ConnectionDropped("the server has closed the connection")
-                if now_s - heard_s > SESSION_S:
-                    raise ConnectionDropped("the server does not answer")
+                if self._pings and now_s - self._pings[0] > LATE_S:
+                    raise ConnectionDropped(LATE)  # what it has not sent yet lies in the server's memory
                 if now_s - pinged_s >= PING_S:
                     pinged_s = now_s
+                    self._pings.append(now_s)
                     sock.sendall(request_frame(PingInstance, PING_XID))
         finally:
             with suppress(OSError):
@@ -195,6 +200,8 @@ class Follower:
     def _hear(self, xid: int, zxid: int, code: int) -> None:
         if xid == AUTH_XID and code:
             raise AuthFailedError("the server refuses the identity")
+        if xid == PING_XID and self._pings:
+            self._pings.popleft()
         if xid != WATCHES:
             return
         error = EXCEPTIONS.get(code)

@@ -23,6 +23,7 @@ from tests.admin.test_hot_directories import CREATED, event
 TIMEOUT_S = 30.0
 SESSION = 0x1234
 END = struct.pack("!ii", 2, -11)
+PING = struct.pack("!iii", 8, -2, 11)
 ADD_WATCH = struct.pack("!iii", 1, 106, 1) + b"/" + struct.pack("!i", 1)
 UNIMPLEMENTED, NO_AUTH, AUTH_FAILED = -6, -102, -115
 
@@ -48,10 +49,12 @@ class Server:
     """Accepts a connection after the other, sends each what it is given, and reads until the client's end.
 
     :param answers: for each connection; the last is kept open, and pings are answered there.
+    :param behind: what it sends there instead of the answer to a ping.
     """
 
-    def __init__(self, *answers: bytes) -> None:
+    def __init__(self, *answers: bytes, behind: bytes = b"") -> None:
         self._answers = answers
+        self._behind = behind
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.hosts = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.heard = b""
@@ -78,9 +81,10 @@ class Server:
                     connection.shutdown(socket.SHUT_WR)
                 with suppress(OSError):
                     while part := connection.recv(1 << 16):
+                        before = self.heard.count(PING)
                         self.heard += part
                         if is_last:
-                            connection.sendall(reply(-2))
+                            connection.sendall((self._behind or reply(-2)) * (self.heard.count(PING) - before))
 
 
 class TestFollower(unittest.TestCase):
@@ -108,7 +112,7 @@ class TestFollower(unittest.TestCase):
         self.assertEqual(sum(each.counts.get("/a", 0) for each in found), 3)
         wait_until(lambda: b"digest" in self.server.heard, "who it is")
         wait_until(lambda: ADD_WATCH in self.server.heard, "the watch")
-        wait_until(lambda: struct.pack("!iii", 8, -2, 11) in self.server.heard, "a ping")
+        wait_until(lambda: PING in self.server.heard, "a ping")
         follower.stop()
         wait_until(lambda: self.server.heard.endswith(END), "the end of its session")
 
@@ -164,6 +168,17 @@ class TestFollower(unittest.TestCase):
         wait_until(lambda: END in self.server.heard, "the end of its session")
         follower._thread.join(TIMEOUT_S)
         self.assertFalse(follower._thread.is_alive())
+
+    def test_events_that_come_late(self) -> None:
+        """Events come, but no answer to a ping: the session ends, so that the server forgets what it has to send."""
+        server = Server(accepted() + reply(WATCHES), behind=event("/a/1"))
+        self.addCleanup(server.stop)
+        follower = Follower(server.hosts, (), None)
+        self.addCleanup(follower.stop)
+        with mock.patch.multiple(recursive_watch, PING_S=0.05, LATE_S=0.2):
+            follower.start()
+            wait_until(lambda: "events are read too slowly" in follower.trouble, "its end")
+        wait_until(lambda: END in server.heard, "the end of its session")
 
     def test_nobody_there(self) -> None:
         server = Server(b"")
