@@ -36,7 +36,6 @@ PING_S = 1.0
 LATE_S = 3.0  # of a ping's answer, which comes behind the events that are sent before it
 POLL_S = 0.2
 AGAIN_S = 1.0
-STARTED_S = 5.0
 MOST_EVENTS = 20_000  # a second: beyond it, the server's work for them may be felt
 PART = 1 << 18
 MOST_BYTES = 1 << 23  # an event has a path, which is shorter than a request
@@ -58,8 +57,8 @@ class AddWatch:
 class Follower:
     """Counts an ensemble's changes by directory, or by path, until it is stopped or they are too many.
 
-    It has one thread, which reads and pings. After a lost connection it goes on with another session; the changes
-    between are not counted.
+    It has one thread, which reads and pings. After a lost connection it goes on with another session, of any server
+    that accepts it; the changes between are not counted.
 
     :param context: of TLS; None: plain text. :param most_events: a second.
     :ivar trouble: why events do not come at this moment; empty if they do. :ivar session: the id of its last one.
@@ -92,9 +91,9 @@ class Follower:
     def start(self) -> None:
         self._thread.start()
 
-    def wait_started(self, timeout_s: float) -> None:
-        """Waits until events come, or it is known why not."""
-        self._is_known.wait(timeout_s)
+    def wait_started(self) -> None:
+        """Waits until events come, or no server lets them come: at most `SESSION_S` for each."""
+        self._is_known.wait(SESSION_S * len(self._servers))
 
     def stop(self) -> None:
         self._is_over.set()
@@ -108,17 +107,24 @@ class Follower:
 
     def _run(self) -> None:
         while not self._is_over.is_set():
-            if why := self._follow_one():
+            if why := self._follow_any():
                 self._tell(why)
                 self._is_over.wait(AGAIN_S)
 
-    def _follow_one(self) -> str:
-        """Follows by one server, and returns why that has ended; empty: it was told to."""
-        try:
-            self._follow(random.choice(self._servers))
-        except (OSError, KazooException) as error:
-            return getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return ""
+    def _follow_any(self) -> str:
+        """Follows by the first server that accepts it, and returns why that has ended; empty: it was told to."""
+        refusals: dict[str, None] = {}
+        for server in random.sample(self._servers, len(self._servers)):
+            try:
+                self._follow(server)
+            except (OSError, KazooException) as error:
+                why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+                if not self.trouble:  # events came until now
+                    return why
+                refusals[why] = None
+            if self._is_over.is_set():
+                return ""
+        return "; ".join(refusals)
 
     def _tell(self, trouble: str) -> None:
         self.trouble = trouble
@@ -257,7 +263,7 @@ class Followers:
             self._followers.pop(gone).stop()
         begun = []
         for name, hosts in sorted(wanted - self._followers.keys()):
-            zk = AdminClient(name, hosts, self._options, STARTED_S).zk
+            zk = AdminClient(name, hosts, self._options, SESSION_S).zk
             if zk._connection.sasl_options is not None:
                 raise ConfigurationError("directories are followed without SASL: leave it out")
             context = make_context(zk) if zk.use_ssl else None
@@ -265,9 +271,8 @@ class Followers:
             self._followers[name, hosts] = follower
             follower.start()
             begun.append(follower)
-        deadline = time.monotonic() + STARTED_S
         for each in begun:
-            each.wait_started(deadline - time.monotonic())
+            each.wait_started()
 
     def take(self) -> Mapping[str, Seen]:
         return {name: each.take() for (name, _), each in self._followers.items()}

@@ -94,7 +94,7 @@ class TestFollower(unittest.TestCase):
         follower = Follower(self.server.hosts, auth, None, most_events)
         self.addCleanup(follower.stop)
         follower.start()
-        follower.wait_started(TIMEOUT_S)
+        self.assertTrue(follower._is_known.wait(TIMEOUT_S))
         return follower
 
     def test_events(self) -> None:
@@ -180,12 +180,26 @@ class TestFollower(unittest.TestCase):
             wait_until(lambda: "events are read too slowly" in follower.trouble, "its end")
         wait_until(lambda: END in server.heard, "the end of its session")
 
+    def test_a_server_that_is_down(self) -> None:
+        """The next is asked before anybody is told."""
+        down = Server(b"")
+        down.stop()
+        server = Server(accepted() + reply(WATCHES))
+        self.addCleanup(server.stop)
+        follower = Follower(f"{down.hosts},{server.hosts}", (), None)
+        self.addCleanup(follower.stop)
+        in_order = SimpleNamespace(choice=lambda all: all[0], sample=lambda all, number: [*all][:number])
+        with mock.patch.object(recursive_watch, "random", in_order):
+            follower.start()
+            self.assertTrue(follower._is_known.wait(TIMEOUT_S))
+            self.assertEqual((follower.trouble, follower.session), ("", "0x1234"))
+
     def test_nobody_there(self) -> None:
         server = Server(b"")
         server.stop()
         follower = Follower(server.hosts, (), None)
         follower.start()
-        follower.wait_started(TIMEOUT_S)
+        self.assertTrue(follower._is_known.wait(TIMEOUT_S))
         self.assertIn("refused", follower.trouble)
         follower.stop()
 
