@@ -127,6 +127,8 @@ def _by_events(looker: Looker, clients: Clients, seconds: float) -> _Counted:
         while (left_s := began_s + seconds - time.monotonic()) > 0:
             time.sleep(min(left_s, TAKE_S))
             _take(followers, counts)
+            if followers.are_over():
+                break
         now = looker.look([*own, *followers.sessions().values()])
         _take(followers, counts)
         passed_s = time.monotonic() - began_s

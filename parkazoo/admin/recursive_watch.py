@@ -8,7 +8,7 @@ import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from types import TracebackType
 
@@ -95,9 +95,18 @@ class Follower:
         """Waits until events come, or no server lets them come: at most `SESSION_S` for each."""
         self._is_known.wait(SESSION_S * len(self._servers))
 
-    def stop(self) -> None:
+    def end(self) -> None:
+        """Has it end soon, and does not wait."""
         self._is_over.set()
-        self._thread.join(SESSION_S)
+
+    def is_over(self) -> bool:
+        """Whether it follows no more, and will not again."""
+        return self._is_over.is_set()
+
+    def stop(self) -> None:
+        self.end()
+        if self._thread.is_alive():  # not if ^C came before its start
+            self._thread.join(SESSION_S)
 
     def take(self) -> Seen:
         """Returns what was seen since the last call."""
@@ -253,14 +262,12 @@ class Followers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for each in self._followers.values():
-            each.stop()
+        _stop(self._followers.values())
 
     def follow(self, cluster_map: ClusterMap) -> None:
         """Begins with ensembles that are new, and ends those that are gone."""
         wanted = {(name, cluster_map.ensembles[name]) for name in cluster_map.names}
-        for gone in self._followers.keys() - wanted:
-            self._followers.pop(gone).stop()
+        _stop([self._followers.pop(gone) for gone in self._followers.keys() - wanted])
         begun = []
         for name, hosts in sorted(wanted - self._followers.keys()):
             zk = AdminClient(name, hosts, self._options, SESSION_S).zk
@@ -281,5 +288,17 @@ class Followers:
         """Returns the session of each, by ensemble."""
         return {name: each.session for (name, _), each in self._followers.items()}
 
+    def are_over(self) -> bool:
+        """Whether none will follow again: each has given up."""
+        return all(each.is_over() for each in self._followers.values())
+
     def troubles(self) -> dict[str, str]:
         return {name: each.trouble for (name, _), each in self._followers.items() if each.trouble}
+
+
+def _stop(followers: Collection[Follower]) -> None:
+    """Stops them at the same time."""
+    for each in followers:
+        each.end()
+    for each in followers:
+        each.stop()

@@ -10,7 +10,8 @@ from unittest import mock
 
 from kazoo.exceptions import ConnectionLoss, KazooException, NoAuthError, NoNodeError
 
-from parkazoo.admin.advise import _oldest_s, _rates, _with_ages
+from parkazoo.admin import advise
+from parkazoo.admin.advise import _by_events, _oldest_s, _rates, _with_ages
 from parkazoo.admin.all_znodes import MOST_PER_SECOND, MOST_WITHOUT_ANSWER, Pace, look_at_all
 from parkazoo.admin.clients import AdminClient, UnreadableError
 from parkazoo.admin.rates import ClusterLook, ServerLook
@@ -150,6 +151,24 @@ class TestAges(unittest.TestCase):
         zookeeper = FakeZooKeeper("/parkazoo", "/zookeeper", "/b", "/a", "/a/x")
         self.assertEqual(_oldest_s(zookeeper.client()), 3.0)
         self.assertIsNone(_oldest_s(FakeZooKeeper("/parkazoo").client()))
+
+
+class TestFollowing(unittest.TestCase):
+    def test_all_give_up(self) -> None:
+        """Nobody waits for what cannot come."""
+        clock, looker, followers = Clock(), mock.MagicMock(), mock.MagicMock()
+        looker.map.names = ("a",)
+        followers.sessions.return_value = {"a": "0x1"}
+        followers.take.return_value = {}
+        followers.troubles.return_value = {"a": "it is too old"}
+        followers.are_over.side_effect = lambda: clock.now_s >= 4
+        with (
+            mock.patch.object(advise, "time", SimpleNamespace(monotonic=clock, sleep=clock.sleep)),
+            mock.patch.object(advise, "Followers") as begun,
+        ):
+            begun.return_value.__enter__.return_value = followers
+            counted = _by_events(looker, {}, 300.0)
+        self.assertEqual((counted.seconds, counted.unseen), (4.0, {"a": "it is too old"}))
 
 
 class TestQueues(unittest.TestCase):

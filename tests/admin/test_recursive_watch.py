@@ -219,6 +219,25 @@ class TestFollowers(unittest.TestCase):
             wait_until(lambda: END in servers["a"].heard, "the end of a's session")
             self.assertNotIn(END, servers["b"].heard)
 
+    def test_they_end_together(self) -> None:
+        """Each is told to before one is waited for; one that has not begun is not waited for."""
+        told: list[str] = []
+
+        class Noting(Follower):
+            def end(self) -> None:
+                told.append("end")
+                super().end()
+
+            def stop(self) -> None:
+                told.append("stop")
+                super().stop()
+
+        with Followers((), {}) as followers:
+            followers._followers.update({(name, ""): Noting("127.0.0.1:1", (), None) for name in "ab"})
+            self.assertFalse(followers.are_over())
+        self.assertEqual(told[:3], ["end", "end", "stop"])
+        self.assertTrue(followers.are_over())
+
     def test_by_path(self) -> None:
         server = Server(accepted() + reply(WATCHES) + event("/a/1", kind=CREATED))
         self.addCleanup(server.stop)
