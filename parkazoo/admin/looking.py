@@ -30,7 +30,7 @@ from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
 from parkazoo.protocol.placement import CLIENTS, MAP
 from parkazoo.protocol.registration import format_session
 
-LOOK_S = 2.0  # a server that is slower says nothing at this look
+LOOK_S = 2.0  # for all words together: what a server says later is not said at this look
 
 
 class Looker(AbstractContextManager["Looker"]):
@@ -73,6 +73,7 @@ class Looker(AbstractContextManager["Looker"]):
             for name in cluster_map.names
             for address in (format_hosts([each]) for each in parse_hosts(cluster_map.ensembles[name]))
         ]
+        try_each(self._clients, self._registered)  # now: otherwise the first rates have a request for each
 
     def look(self, own: Collection[str] = ()) -> ClusterLook:
         """:param own: more sessions of this command."""
@@ -108,7 +109,9 @@ class Looker(AbstractContextManager["Looker"]):
         asked = self._asked[server.hosts] + 1
         for word in LOOK_WORDS:
             try:
-                answers[word] = server.ask(word)
+                if (left_s := began_s + LOOK_S - time.monotonic()) <= 0:
+                    raise TimeoutError(f"no answer within {LOOK_S:g} s")
+                answers[word] = server.ask(word, left_s)
             except OSError as error:
                 why = error.strerror or str(error) or type(error).__name__
                 answers.update({each: why for each in LOOK_WORDS if each not in answers})
@@ -123,8 +126,8 @@ class Looker(AbstractContextManager["Looker"]):
             raise UnreadableError("no connection to it")
         known = self._known[client.name]
         sessions = client.children(CLIENTS)
-        said = dict(read_registered(client, [each for each in sessions if each not in known]))
-        self._known[client.name] = {each: known.get(each) or said.get(each, {}) for each in sessions}
+        said = {**known, **dict(read_registered(client, [each for each in sessions if each not in known]))}
+        self._known[client.name] = {each: said[each] for each in sessions if each in said}
         return [*self._known[client.name].items()]
 
 
