@@ -342,9 +342,10 @@ def _client_rates(before: Mapping[str, ServerLook], now: ClusterLook) -> list[Cl
     rates: dict[tuple[str, str], float | None] = {}
     addresses: dict[tuple[str, str], str] = {}
     for look in now.servers:
+        rate_of = _rates_of_sessions(before.get(look.server), look)
         for each in look.connections or ():
             if each.session is not None and each.session not in now.own:
-                rates[look.ensemble, each.session] = _session_rate(before.get(look.server), look, each)
+                rates[look.ensemble, each.session] = rate_of(each)
                 addresses[look.ensemble, each.session] = each.address
     blind = {each.ensemble for each in now.servers if each.connections is None}
     rows = []
@@ -375,19 +376,23 @@ def _client_rates(before: Mapping[str, ServerLook], now: ClusterLook) -> list[Cl
     return sorted(shared, key=lambda each: -1.0 if each.requests is None else each.requests, reverse=True)
 
 
-def _session_rate(was: ServerLook | None, look: ServerLook, now: ServerConnection) -> float | None:
-    """A connection that was not there before counts from its begin. None if its server did not tell before."""
+def _rates_of_sessions(
+    was: ServerLook | None, look: ServerLook
+) -> Callable[[ServerConnection], float | None]:
+    """Returns what tells a server's connections' rates.
+
+    A connection that was not there before counts from its begin. None if its server did not tell before.
+    """
     if was is None or was.connections is None or look.at_s <= was.at_s:
-        return None
-    requests = next(
-        (
-            each.requests
-            for each in was.connections
-            if (each.session, each.established_ms) == (now.session, now.established_ms)
-        ),
-        0,
-    )
-    return round(max(0, now.requests - requests) / (look.at_s - was.at_s), 2)
+        return lambda _: None
+    seconds = look.at_s - was.at_s
+    before = {(each.session, each.established_ms): each.requests for each in was.connections}
+
+    def rate(now: ServerConnection) -> float:
+        requests = before.get((now.session, now.established_ms), 0)
+        return round(max(0, now.requests - requests) / seconds, 2)
+
+    return rate
 
 
 def _whole(text: str | None, base: int = 10) -> int | None:

@@ -19,7 +19,7 @@ from parkazoo.admin import TIMEOUT_S
 from parkazoo.admin.arguments import WrongArgumentError
 from parkazoo.admin.hot_directories import HotDirectories
 from parkazoo.admin.looking import Looker
-from parkazoo.admin.rates import Rates, rates_between
+from parkazoo.admin.rates import ClusterLook, Rates, rates_between
 from parkazoo.admin.recorded_rates import Recorder, read_recorded
 from parkazoo.admin.recursive_watch import MOST_EVENTS, Followers
 from parkazoo.cli.interrupting import until_interrupted
@@ -37,6 +37,7 @@ from parkazoo.cli.options import (
 from parkazoo.cli.top_screen import SPARK_COLUMNS, screen
 
 INTERVAL_S = 2.0
+PAUSE = 0.5  # at least, of a look's own time
 
 
 def register(app: typer.Typer) -> None:
@@ -120,13 +121,21 @@ def _rates(
     if followers is not None:
         followers.follow(looker.map)
         followers.take()
-    last = looker.look(followers.sessions().values() if followers else ())
+
+    def look_now() -> tuple[ClusterLook, float]:
+        """The look, and how long to pause after it: a look that is slow is a load."""
+        began_s = time.monotonic()
+        look = looker.look(followers.sessions().values() if followers else ())
+        ended_s = time.monotonic()
+        return look, max(look.at_s + interval - ended_s, PAUSE * (ended_s - began_s), 0.0)
+
+    last, pause_s = look_now()
     for number in counting(1):
         if not is_ended():
-            time.sleep(max(0.0, last.at_s + interval - time.monotonic()))
+            time.sleep(pause_s)
         if is_ended():
             return
-        look = looker.look(followers.sessions().values() if followers else ())
+        look, pause_s = look_now()
         rates = rates_between(last, look)
         if followers is not None:
             rates = directories.add(rates, followers.take(), followers.troubles())

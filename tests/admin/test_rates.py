@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import json
 import unittest
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from rich.console import Console
 
+from parkazoo.admin.answers import ServerConnection
 from parkazoo.admin.rates import ClusterLook, Rates, parse_look, rates_between
 from parkazoo.admin.registrations import Registrations
 from parkazoo.cli.top_screen import remarks, screen, sparkline
@@ -108,6 +110,21 @@ class TestRates(unittest.TestCase):
         gone = changed(SECOND, "a3", cons=SECOND["a2"]["cons"])
         (client,) = rates(FIRST, gone, registered=REGISTERED).clients
         self.assertEqual(client.requests, 0.0)
+
+
+    def test_many_connections(self) -> None:
+        """Those before are gone through once, not once for each."""
+        times: Counter[int] = Counter()
+
+        class Listed(list[ServerConnection]):
+            def __iter__(self) -> Iterator[ServerConnection]:
+                times[id(self)] += 1
+                return super().__iter__()
+
+        before, now = look(0, FIRST), look(1, SECOND)
+        listed = [each._replace(connections=Listed(each.connections or ())) for each in before.servers]
+        self.assertEqual(rates_between(before._replace(servers=listed), now), rates_between(before, now))
+        self.assertEqual({*times.values()}, {1})
 
 
 class TestUnknown(unittest.TestCase):

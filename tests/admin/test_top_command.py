@@ -1,0 +1,56 @@
+"""`parkazoo top` with a clock of its own, without servers."""
+
+from __future__ import annotations
+
+import unittest
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+from parkazoo.admin.rates import ClusterLook
+from parkazoo.cli import top_command
+
+INTERVAL_S = 2.0
+
+
+class Clock:
+    """:ivar paused_s: each pause."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.paused_s: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.paused_s.append(seconds)
+        self.now_s += seconds
+
+
+class TestRates(unittest.TestCase):
+    def rates(self, look_s: float, followers: Any = None) -> list[Any]:
+        """Two rates, of looks that take so long."""
+        self.clock = Clock()
+
+        def look(own: object) -> ClusterLook:
+            at_s = self.clock.now_s
+            self.clock.now_s += look_s
+            return ClusterLook(at_s, at_s, "zk", 1, [], {}, {})
+
+        looker = SimpleNamespace(look=look, map=None)
+        clock = SimpleNamespace(monotonic=self.clock.monotonic, sleep=self.clock.sleep)
+        with mock.patch.object(top_command, "time", clock):
+            found: Any = looker
+            return [*top_command._rates(found, followers, INTERVAL_S, 2, lambda: False)]
+
+    def test_pauses(self) -> None:
+        """Looks begin every interval; those that take longer have a pause too, of half their time."""
+        self.rates(0.5)
+        self.assertEqual(self.clock.paused_s, [1.5, 1.5])
+        self.rates(10.0)
+        self.assertEqual(self.clock.paused_s, [5.0, 5.0])
+
+
+if __name__ == "__main__":
+    unittest.main()
