@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ from parkazoo.admin.rates import ClientRates, DirectoryRates, EnsembleRates, Rat
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.checked_json import quoted, unique_keys
 
+BEGIN = b'{"time_s": '  # of each line, as `Rates.to_json` gives it
 MOST = 1e15  # of a number: more is damage, and the screen could not draw it
 ROWS: Mapping[str, type] = {
     "ensembles": EnsembleRates,
@@ -24,7 +26,7 @@ ROWS: Mapping[str, type] = {
 
 
 class Recorder(AbstractContextManager["Recorder"]):
-    """Appends rates to a file; each is there when `add` returns.
+    """Appends rates to a file; each is there when `add` returns. A line that was cut before keeps to itself.
 
     :raises WrongArgumentError: the file cannot be opened.
     """
@@ -32,6 +34,7 @@ class Recorder(AbstractContextManager["Recorder"]):
     def __init__(self, file: Path) -> None:
         self._name = file
         try:
+            self._before = "\n" if file.is_file() and _lacks_end(file) else ""
             self._file = file.open("a", encoding="utf-8")
         except OSError as error:
             raise WrongArgumentError(f"{file} cannot be written: {error.strerror}") from None
@@ -45,30 +48,41 @@ class Recorder(AbstractContextManager["Recorder"]):
     def add(self, rates: Rates) -> None:
         """:raises ClusterMapError: the file cannot be written any more."""
         try:
-            self._file.write(json.dumps(rates.to_json()) + "\n")
+            self._file.write(f"{self._before}{json.dumps(rates.to_json())}\n")
+            self._before = ""
             self._file.flush()
         except OSError as error:
             raise ClusterMapError(f"{self._name} cannot be written: {error.strerror}") from None
 
 
+def _lacks_end(file: Path) -> bool:
+    with file.open("rb") as written:
+        length = written.seek(0, os.SEEK_END)
+        written.seek(max(0, length - 1))
+        return written.read() not in {b"", b"\n"}
+
+
 def read_recorded(file: Path) -> Iterator[Rates]:
-    """Yields what was recorded, the oldest first. A last line without its end is left out: it is being written.
+    """Yields what was recorded, the oldest first. A line that was cut is left out, as a last one without its end.
 
     :raises WrongArgumentError: the file cannot be read, or has something else.
     """
     try:
         with file.open("rb") as lines:
             for number, line in enumerate(lines, 1):
-                if line.endswith(b"\n"):
-                    yield _parse_line(line, f"{file}, line {number}")
+                if line.endswith(b"\n") and (rates := _parse_line(line, f"{file}, line {number}")) is not None:
+                    yield rates
     except OSError as error:
         raise WrongArgumentError(f"{file} cannot be read: {error.strerror}") from None
 
 
-def _parse_line(line: bytes, where: str) -> Rates:
+def _parse_line(line: bytes, where: str) -> Rates | None:
+    """None: its writer was ended in the middle of it, and another has gone on behind it."""
     try:
         return parse_rates(json.loads(line, object_pairs_hook=unique_keys))
     except (ValueError, RecursionError) as error:
+        if line.startswith(BEGIN) or BEGIN.startswith(line.rstrip(b"\n")):
+            return None
         raise WrongArgumentError(f"{where} is not JSON: {error}") from None
     except ClusterMapError as error:
         raise WrongArgumentError(f"{where}: {error}") from None

@@ -117,6 +117,23 @@ class TestRecordedRates(unittest.TestCase):
             file.write('{"time_s": 1')
         self.assertEqual([*read_recorded(self.file)], [WHOLE])
 
+    def test_what_follows_a_cut_line(self) -> None:
+        """Wherever the line was cut, the file has what came before and what comes later."""
+        for cut in ("", "{", '{"time_s": 1', '{"time_s": 1, "ensembles": [{}', json.dumps(WHOLE.to_json())):
+            self.file.write_text("")
+            self.record(NOT_KNOWN)
+            with self.file.open("a") as file:
+                file.write(cut)
+            before = self.file.read_text()
+            with Recorder(self.file):
+                pass
+            self.assertEqual(self.file.read_text(), before)
+            self.record(WHOLE, NOT_KNOWN)
+            whole = [WHOLE] if cut.endswith("}") and len(cut) > 100 else []
+            self.assertEqual(
+                documents(*read_recorded(self.file)), documents(NOT_KNOWN, *whole, WHOLE, NOT_KNOWN), cut
+            )
+
     def test_what_a_later_version_adds(self) -> None:
         document = WHOLE.to_json()
         document["ensembles"][0]["new"] = document["new"] = 1
