@@ -20,6 +20,7 @@ from parkazoo.protocol.registration import CLIENT, decode_registration, parse_se
 from parkazoo.version import __version__
 
 AT_ONCE = 256  # requests without an answer
+MOST_SAID = 1 << 32  # of a number: no process has a greater one, and no map
 Registrations = list[tuple[str, Mapping[str, object]]]  # each session, and what it says
 
 
@@ -170,7 +171,11 @@ def describe_client(client: RegisteredClient) -> str:
 def _one_word(said: Mapping[str, object], key: str) -> int | str | None:
     """What a registration says, unless it is nothing to print: any client may write there."""
     found = said.get(key)
-    return found if isinstance(found, int) or (isinstance(found, str) and found.isprintable()) else None
+    if isinstance(found, str):
+        return found if found.isprintable() else None
+    if isinstance(found, bool) or not isinstance(found, int):
+        return None
+    return found if 0 <= found <= MOST_SAID else None
 
 
 def _age(client: RegisteredClient) -> tuple[str, str]:

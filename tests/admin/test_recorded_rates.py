@@ -134,6 +134,15 @@ class TestRecordedRates(unittest.TestCase):
                 documents(*read_recorded(self.file)), documents(NOT_KNOWN, *whole, WHOLE, NOT_KNOWN), cut
             )
 
+    def test_what_a_registration_says(self) -> None:
+        """Whatever it is: the file can be read. Any client may write there."""
+        for odd in (True, -1, 10**16, 10**400, 0.5, [1], "\x1b"):
+            said = {**REGISTERED["a"][0][1], "pid": odd, "epoch": odd, "host": odd}
+            found = rates(FIRST, SECOND, registered={"a": [(REGISTERED["a"][0][0], said)]})
+            self.assertEqual((found.clients[0].pid, found.clients[0].map, found.clients[0].host), (None,) * 3)
+            self.record(found)
+        self.assertEqual(len([*read_recorded(self.file)]), 7)
+
     def test_what_a_later_version_adds(self) -> None:
         document = WHOLE.to_json()
         document["ensembles"][0]["new"] = document["new"] = 1
