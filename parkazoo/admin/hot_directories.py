@@ -100,15 +100,14 @@ class HotDirectories:
     def __init__(self) -> None:
         self._samples: deque[_Sample] = deque()
 
-    def add(self, rates: Rates, seen: Mapping[str, Seen], unfollowed: Mapping[str, str]) -> Rates:
+    def add(self, rates: Rates, span_s: float, seen: Mapping[str, Seen], unfollowed: Mapping[str, str]) -> Rates:
         """Returns the rates with the hottest directories.
 
-        :param seen: since the last call, by ensemble. :param unfollowed: by ensemble: why its events do not come.
+        :param span_s: since the last call. If looks are slow, the rates' own time is another.
+        :param seen: in it, by ensemble. :param unfollowed: by ensemble: why its events do not come.
         """
-        writes = {
-            each.ensemble: None if each.writes is None else each.writes * rates.seconds for each in rates.ensembles
-        }
-        self._samples.append(_Sample(rates.seconds, seen, writes))
+        writes = {each.ensemble: None if each.writes is None else each.writes * span_s for each in rates.ensembles}
+        self._samples.append(_Sample(span_s, seen, writes))
         while sum(each.seconds for each in self._samples) - self._samples[0].seconds >= WITHIN_S:
             self._samples.popleft()
         seconds = sum(each.seconds for each in self._samples)

@@ -376,9 +376,7 @@ def _client_rates(before: Mapping[str, ServerLook], now: ClusterLook) -> list[Cl
     return sorted(shared, key=lambda each: -1.0 if each.requests is None else each.requests, reverse=True)
 
 
-def _rates_of_sessions(
-    was: ServerLook | None, look: ServerLook
-) -> Callable[[ServerConnection], float | None]:
+def _rates_of_sessions(was: ServerLook | None, look: ServerLook) -> Callable[[ServerConnection], float | None]:
     """Returns what tells a server's connections' rates.
 
     A connection that was not there before counts from its begin. None if its server did not tell before.

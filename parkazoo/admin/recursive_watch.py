@@ -57,8 +57,8 @@ class AddWatch:
 class Follower:
     """Counts an ensemble's changes by directory, or by path, until it is stopped or they are too many.
 
-    It has one thread, which reads and pings. After a lost connection it goes on with another session, of any server
-    that accepts it; the changes between are not counted.
+    It has one thread, which reads and pings. After a lost connection it goes on with another session, of any
+    server that accepts it; the changes between are not counted.
 
     :param context: of TLS; None: plain text. :param most_events: a second.
     :ivar trouble: why events do not come at this moment; empty if they do. :ivar session: the id of its last one.

@@ -121,6 +121,7 @@ def _rates(
     if followers is not None:
         followers.follow(looker.map)
         followers.take()
+    taken_s = time.monotonic()
 
     def look_now() -> tuple[ClusterLook, float]:
         """The look, and how long to pause after it: a look that is slow is a load."""
@@ -138,7 +139,8 @@ def _rates(
         look, pause_s = look_now()
         rates = rates_between(last, look)
         if followers is not None:
-            rates = directories.add(rates, followers.take(), followers.troubles())
+            seen, before_s, taken_s = followers.take(), taken_s, time.monotonic()
+            rates = directories.add(rates, taken_s - before_s, seen, followers.troubles())
             followers.follow(looker.map)
         yield rates
         last = look

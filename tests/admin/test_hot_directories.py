@@ -103,7 +103,7 @@ class TestEventCounts(unittest.TestCase):
 class TestHotDirectories(unittest.TestCase):
     def test_rates(self) -> None:
         found = HotDirectories().add(
-            rates(2.0, a=5.0, b=1.0), {"a": Seen({"/x": 8, "/y": 2}, 10), "b": Seen({"/z": 4}, 4)}, {}
+            rates(2.0, a=5.0, b=1.0), 2.0, {"a": Seen({"/x": 8, "/y": 2}, 10), "b": Seen({"/z": 4}, 4)}, {}
         )
         self.assertEqual(
             [(each.directory, each.ensemble, each.writes, each.share) for each in found.directories],
@@ -115,23 +115,23 @@ class TestHotDirectories(unittest.TestCase):
         """Only what was seen in the last 15 s counts, or at the last look."""
         hot = HotDirectories()
         for _ in range(3):
-            hot.add(rates(5.0, a=1.0), {"a": Seen({"/old": 5}, 5)}, {})
+            hot.add(rates(5.0, a=1.0), 5.0, {"a": Seen({"/old": 5}, 5)}, {})
         for _ in range(3):
-            found = hot.add(rates(5.0, a=1.0), {"a": Seen({"/new": 5}, 5)}, {})
+            found = hot.add(rates(5.0, a=1.0), 5.0, {"a": Seen({"/new": 5}, 5)}, {})
         self.assertEqual([each.directory for each in found.directories], ["/new"])
         self.assertEqual((found.directories[0].writes, found.directories_s), (1.0, 15.0))
-        found = hot.add(rates(60.0, a=1.0), {"a": Seen({"/last": 60}, 60)}, {})
+        found = hot.add(rates(60.0, a=1.0), 60.0, {"a": Seen({"/last": 60}, 60)}, {})
         self.assertEqual(([each.directory for each in found.directories], found.directories_s), (["/last"], 60.0))
 
     def test_what_is_not_seen(self) -> None:
         seen_there = {"a": Seen({"/x": 50}, 50), "b": Seen({"/y": 100}, 100), "c": Seen({}, 0)}
-        found = HotDirectories().add(rates(1.0, a=100.0, b=100.0, c=None), seen_there, {"c": "it is too old"})
+        found = HotDirectories().add(rates(1.0, a=100.0, b=100.0, c=None), 1.0, seen_there, {"c": "it is too old"})
         self.assertEqual(len(found.unseen), 2)
         self.assertEqual(found.unseen[0], "the directories of c: it is too old")
         self.assertRegex(found.unseen[1], "^the directories of a: 50% of its writes are not seen: ")
 
     def test_writes_that_are_not_known(self) -> None:
-        self.assertEqual(HotDirectories().add(rates(1.0, a=None), {"a": Seen({}, 0)}, {}).unseen, [])
+        self.assertEqual(HotDirectories().add(rates(1.0, a=None), 1.0, {"a": Seen({}, 0)}, {}).unseen, [])
 
 
 if __name__ == "__main__":

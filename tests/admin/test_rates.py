@@ -111,7 +111,6 @@ class TestRates(unittest.TestCase):
         (client,) = rates(FIRST, gone, registered=REGISTERED).clients
         self.assertEqual(client.requests, 0.0)
 
-
     def test_many_connections(self) -> None:
         """Those before are gone through once, not once for each."""
         times: Counter[int] = Counter()

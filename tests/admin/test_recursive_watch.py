@@ -170,7 +170,7 @@ class TestFollower(unittest.TestCase):
         self.assertFalse(follower._thread.is_alive())
 
     def test_events_that_come_late(self) -> None:
-        """Events come, but no answer to a ping: the session ends, so that the server forgets what it has to send."""
+        """Events come, but no answer to a ping: the session ends, so that the server keeps no more."""
         server = Server(accepted() + reply(WATCHES), behind=event("/a/1"))
         self.addCleanup(server.stop)
         follower = Follower(server.hosts, (), None)

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from parkazoo.admin.rates import ClusterLook
+from parkazoo.admin.hot_directories import Seen
+from parkazoo.admin.rates import ClusterLook, ServerLook
 from parkazoo.cli import top_command
 
 INTERVAL_S = 2.0
@@ -36,7 +37,8 @@ class TestRates(unittest.TestCase):
         def look(own: object) -> ClusterLook:
             at_s = self.clock.now_s
             self.clock.now_s += look_s
-            return ClusterLook(at_s, at_s, "zk", 1, [], {}, {})
+            server = ServerLook("a", "a:1", at_s, role="standalone", zxid=round(10 * at_s))
+            return ClusterLook(at_s, at_s, "zk", 1, [server], {}, {})
 
         looker = SimpleNamespace(look=look, map=None)
         clock = SimpleNamespace(monotonic=self.clock.monotonic, sleep=self.clock.sleep)
@@ -50,6 +52,29 @@ class TestRates(unittest.TestCase):
         self.assertEqual(self.clock.paused_s, [1.5, 1.5])
         self.rates(10.0)
         self.assertEqual(self.clock.paused_s, [5.0, 5.0])
+
+    def test_directories(self) -> None:
+        """Their changes are divided by the time in which they came, however slow a look is."""
+
+        class Followers:
+            taken_s = 0.0
+
+            def take(followers) -> dict[str, Seen]:
+                passed_s, followers.taken_s = self.clock.now_s - followers.taken_s, self.clock.now_s
+                return {"a": Seen({"/x": round(10 * passed_s)}, round(10 * passed_s))}
+
+            def follow(self, cluster_map: object) -> None:
+                """Does nothing: the test plays the changes, ten a second."""
+
+            def troubles(self) -> dict[str, str]:
+                return {}
+
+            def sessions(self) -> dict[str, str]:
+                return {}
+
+        first, second = self.rates(6.0, Followers())
+        self.assertEqual([each.writes for each in (*first.directories, *second.directories)], [10.0, 10.0])
+        self.assertEqual(first.directories_s, 6.0 + 3.0 + 6.0)
 
 
 if __name__ == "__main__":
