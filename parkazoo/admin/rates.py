@@ -25,7 +25,7 @@ class ServerLook(NamedTuple):
     :param asked: four-letter words that it has been asked until then, which its `received` counts too.
     :param received: requests since its start, pings and four-letter words included.
     :param reads: answered since its start, pings included. :param writes: those of its own clients.
-    :param p99_ms: of the writes since its start.
+    :param p99_ms: of the writes since its start. :param up_ms: since its start.
     :param silent: by word: why it is not answered.
     """
 
@@ -43,6 +43,7 @@ class ServerLook(NamedTuple):
     writes: float | None = None
     p99_ms: float | None = None
     watches: float | None = None
+    up_ms: float | None = None
     connections: Sequence[ServerConnection] | None = None
     silent: Mapping[str, str] = {}
 
@@ -183,7 +184,7 @@ def parse_look(ensemble: str, server: str, at_s: float, asked: int, answers: Map
         server,
         at_s,
         asked,
-        role=server_says.get("Mode"),
+        role=server_says.get("Mode") or monitor.get("server_state"),
         received=_whole(server_says.get("Received")),
         zxid=_whole(server_says.get("Zxid"), 16),
         queue=_whole(server_says.get("Outstanding")),
@@ -194,6 +195,7 @@ def parse_look(ensemble: str, server: str, at_s: float, asked: int, answers: Map
         writes=_number(monitor, "cnt_updatelatency", "updatelatency_count"),
         p99_ms=_number(monitor, "p99_updatelatency", 'updatelatency{quantile="0.99"}'),
         watches=_number(monitor, "watch_count"),
+        up_ms=_number(monitor, "uptime"),
         connections=parse_connections(said["cons"]) if "cons" in said else None,
         silent=silent,
     )
@@ -233,7 +235,7 @@ def total(numbers: Iterable[float | None]) -> float | None:
 def _shared(rows: Sequence[Row], rate: Callable[[Row], float | None]) -> list[Row]:
     whole = total(map(rate, rows))
     return [
-        each._replace(share=None if not whole or (own := rate(each)) is None else round(own / whole, 4))
+        each._replace(share=None if whole is None or (own := rate(each)) is None else round(own / (whole or 1), 4))
         for each in rows
     ]
 
@@ -242,12 +244,10 @@ def _shared(rows: Sequence[Row], rate: Callable[[Row], float | None]) -> list[Ro
 
 
 def _server_rates(was: ServerLook | None, now: ServerLook, own: Collection[str]) -> ServerRates:
-    seconds = now.at_s - was.at_s if was else 0.0
-
     def rate(value: Callable[[ServerLook], float | None]) -> float | None:
-        if was is None or seconds <= 0:
+        if was is None or now.at_s <= was.at_s or _has_started_between(was, now):
             return None
-        return _rate(value(was), value(now), seconds)
+        return _rate(value(was), value(now), now.at_s - was.at_s)
 
     sessions = None
     if now.connections is not None:
@@ -256,7 +256,7 @@ def _server_rates(was: ServerLook | None, now: ServerLook, own: Collection[str])
         now.ensemble,
         now.server,
         now.role,
-        requests=rate(lambda each: None if each.received is None else each.received - each.asked),
+        requests=rate(_requests),
         reads=rate(lambda each: each.reads),
         writes=rate(lambda each: each.writes),
         share=None,
@@ -269,6 +269,22 @@ def _server_rates(was: ServerLook | None, now: ServerLook, own: Collection[str])
     )
 
 
+def _requests(look: ServerLook) -> int | None:
+    return None if look.received is None else look.received - look.asked
+
+
+def _has_started_between(was: ServerLook, now: ServerLook) -> bool:
+    """Whether it counts from 0: one number that goes back tells of all; the others may have grown beyond again."""
+    if now.up_ms is not None and now.up_ms < 1000 * (now.at_s - was.at_s):
+        return True
+    numbers: Sequence[tuple[float | None, float | None]] = (
+        (_requests(was), _requests(now)),
+        (was.reads, now.reads),
+        (was.writes, now.writes),
+    )
+    return any(before is not None and after is not None and after < before for before, after in numbers)
+
+
 def _trouble(silent: Mapping[str, str]) -> str:
     words: dict[str, list[str]] = {}
     for word in LOOK_WORDS:
@@ -278,7 +294,6 @@ def _trouble(silent: Mapping[str, str]) -> str:
 
 
 def _rate(was: float | None, now: float | None, seconds: float) -> float | None:
-    """None also if the server has started anew, and counts from 0."""
     return None if was is None or now is None or now < was else round((now - was) / seconds, 2)
 
 

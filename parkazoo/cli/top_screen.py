@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from parkazoo.admin.answers import NOT_LISTED
 from parkazoo.admin.rates import ClientRates, Rates
 from parkazoo.cli.plain_text import escaped, plain
 
@@ -119,7 +120,7 @@ def _servers(rates: Rates, is_wide: bool) -> Table:
     for each in rates.servers:
         cells: list[RenderableType] = [
             plain(each.ensemble),
-            plain((each.role or "away")[:10]),
+            plain((each.role or ("-" if NOT_LISTED in each.trouble else "away"))[:10]),
             *map(number, (each.requests, each.reads, each.writes, each.p99_ms, each.queue, each.clients)),
         ]
         if is_wide:

@@ -148,6 +148,41 @@ class TestUnknown(unittest.TestCase):
         self.assertIsNone(found.servers[2].requests)
         self.assertEqual((found.ensembles[0].requests, found.ensembles[0].writes), (None, None))
 
+    def test_a_server_that_has_started_and_works_hard(self) -> None:
+        """One number that goes back is enough, or its time since the start: the others may be greater again."""
+
+        def monitor(**numbers: int) -> str:
+            return "".join(f"zk_{name}\t{number}\n" for name, number in numbers.items())
+
+        before = changed(FIRST, "a3", mntr=monitor(cnt_readlatency=100, cnt_updatelatency=100, uptime=60_000))
+        for reads, writes, up_ms, is_known in (
+            (200, 200, 63_000, True),
+            (90, 200, 63_000, False),
+            (200, 90, 63_000, False),
+            (200, 200, 2_900, False),
+        ):
+            said = monitor(cnt_readlatency=reads, cnt_updatelatency=writes, uptime=up_ms)
+            found = rates(before, changed(SECOND, "a3", mntr=said)).servers[2]
+            known = [each is not None for each in (found.requests, found.reads, found.writes)]
+            self.assertEqual(known, [is_known] * 3)
+
+    def test_an_idle_cluster(self) -> None:
+        """Its shares are known: none."""
+        found = rates(FIRST, FIRST)
+        shares = [each.share for each in (*found.ensembles, *found.clients)]
+        self.assertEqual({*shares}, {0.0})
+
+    def test_a_role_without_srvr(self) -> None:
+        """A server that does not list ``srvr`` tells it by ``mntr``; without both it is not away."""
+        found = rates(FIRST, changed(SECOND, "a3", srvr=NOT_LISTED.format("srvr")))
+        self.assertEqual((found.servers[2].role, found.ensembles[0].serving), ("leader", 3))
+        self.assertIsNone(found.ensembles[0].requests)
+        neither = {word: NOT_LISTED.format(word) for word in ("srvr", "mntr")}
+        console = Console(width=80, file=io.StringIO())
+        console.print(screen(rates(FIRST, changed(SECOND, "a3", **neither)), 80, ""))
+        assert isinstance(console.file, io.StringIO)
+        self.assertRegex(console.file.getvalue(), r"\na3 +a +- +- ")
+
     def test_a_server_that_is_away(self) -> None:
         away = {**SECOND, "a3": dict.fromkeys(("srvr", "mntr", "cons"), "Connection refused")}
         found = rates(FIRST, away)
