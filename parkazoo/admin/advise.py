@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from parkazoo.admin.advice import FOLLOW, SAMPLE, Advice, Measured, advise_on
 from parkazoo.admin.all_znodes import Pace, look_at_all, stats_of
@@ -20,7 +21,7 @@ from parkazoo.admin.clients import (
 from parkazoo.admin.looking import Looker
 from parkazoo.admin.rates import ClusterLook, Rates, rates_between
 from parkazoo.admin.recursive_watch import Followers
-from parkazoo.admin.write_counts import ChangeCounts, DirectoryWrites, Znode, counted_by_looks
+from parkazoo.admin.write_counts import ChangeCounts, DirectoryWrites, counted_by_looks
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import MAP, is_of_zookeeper, is_reserved, join
@@ -34,6 +35,7 @@ MOST_AGES = 2_000  # directories, and top-level znodes
 LOST = "the connection was lost meanwhile: ask again"
 TAKE_S = 2.0  # a follower keeps as many paths as it can see in more
 Clients = Mapping[str, AdminClient]
+T = TypeVar("T")
 
 
 def find_advice(
@@ -63,12 +65,14 @@ def find_advice(
         counted = count(looker, clients, seconds or (SAMPLE_S if samples else FOLLOW_S))
         if counted.now.map != counted.before.map:
             raise ClusterMapError("the map has changed meanwhile: ask again")
-        aged, _ = try_each(clients, lambda client: _with_ages(client, counted.directories.get(client.name, [])))
+        aged, _ = _try_paced(
+            clients, lambda client, pace: _with_ages(client, counted.directories.get(client.name, []), pace)
+        )
         directories = sorted(
             (each for found in {**counted.directories, **aged}.values() for each in found),
             key=lambda each: (-each.writes, each.ensemble, each.path),
         )
-        oldest, _ = try_each(clients, _oldest_s)
+        oldest, _ = _try_paced(clients, _oldest_s)
         guess = looker.map.make_guess()
         rules = {each.directory: guess.rule_of(each.directory) for each in directories}
         now_s = counted.now.time_s
@@ -149,17 +153,21 @@ def _by_looks(looker: Looker, clients: Clients, seconds: float) -> _Counted:
     own = [*_sessions(clients)]
     before = looker.look(own)
     began_s = time.monotonic()
-    first, unseen = try_each(clients, _all_znodes)
+    first, unseen = _try_paced(clients, look_at_all)
     time.sleep(max(0.0, began_s + seconds - time.monotonic()))
     now = looker.look(own)
     passed_s = time.monotonic() - began_s
-    second, unseen_later = try_each({name: clients[name] for name in first}, _all_znodes)
+    second, unseen_later = _try_paced({name: clients[name] for name in first}, look_at_all)
     directories = {name: counted_by_looks(name, first[name], second[name], passed_s) for name in second}
     return _Counted(before, now, passed_s, directories, {**unseen, **unseen_later})
 
 
-def _all_znodes(client: AdminClient) -> Mapping[str, Znode]:
-    return look_at_all(client, Pace())
+def _try_paced(
+    clients: Clients, function: Callable[[AdminClient, Pace], T]
+) -> tuple[Mapping[str, T], Mapping[str, str]]:
+    """As `try_each`, each with a pace of its own. At ^C no request passes any more."""
+    is_over = threading.Event()
+    return try_each(clients, lambda client: function(client, Pace(is_over.is_set)), is_over)
 
 
 def _sessions(clients: Clients) -> list[str]:
@@ -180,7 +188,7 @@ def _rates(before: ClusterLook, now: ClusterLook) -> Rates:
     )
 
 
-def _with_ages(client: AdminClient, directories: Sequence[DirectoryWrites]) -> list[DirectoryWrites]:
+def _with_ages(client: AdminClient, directories: Sequence[DirectoryWrites], pace: Pace) -> list[DirectoryWrites]:
     """Returns them with the time of their making, of the hottest at least; of one that is gone it may be None."""
     left = (1 - COVERED) * sum(each.writes for each in directories)
     needed: list[str] = []
@@ -188,15 +196,15 @@ def _with_ages(client: AdminClient, directories: Sequence[DirectoryWrites]) -> l
         left -= each.writes
         if left < 0 and each.made_s is None:
             needed.append(each.path)
-    stats = dict(stats_of(client, needed[-MOST_AGES:], Pace()))
+    stats = dict(stats_of(client, needed[-MOST_AGES:], pace))
     return [
         each if (stat := stats.get(each.path)) is None else each._replace(made_s=stat.created)
         for each in directories
     ]
 
 
-def _oldest_s(client: AdminClient) -> float | None:
+def _oldest_s(client: AdminClient, pace: Pace) -> float | None:
     """When the oldest top-level znode was made, since the epoch; None: there is none."""
     paths = [join("/", name) for name in client.children("/")]
     asked = [path for path in paths if not is_of_zookeeper(path) and not is_reserved(path)][:MOST_AGES]
-    return min((stat.created for _, stat in stats_of(client, asked, Pace()) if stat is not None), default=None)
+    return min((stat.created for _, stat in stats_of(client, asked, pace) if stat is not None), default=None)

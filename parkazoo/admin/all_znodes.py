@@ -20,20 +20,28 @@ MOST_ZNODES = 100_000  # two looks at so many take 400 s
 
 
 class Pace:
-    """Lets requests pass one by one, at most `per_second`."""
+    """Lets requests pass one by one, at most `per_second`.
+
+    :param is_over: whether none may pass any more.
+    """
 
     def __init__(
         self,
+        is_over: Callable[[], bool] = lambda: False,
         per_second: float = MOST_PER_SECOND,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
+        self._is_over = is_over
         self._every_s = 1 / per_second
         self.clock = clock
         self._sleep = sleep
         self._next_s = clock()
 
     def wait(self) -> None:
+        """:raises UnreadableError: it is over."""
+        if self._is_over():
+            raise UnreadableError("it is not asked any more")
         now_s = self.clock()
         if self._next_s > now_s:
             self._sleep(self._next_s - now_s)

@@ -364,16 +364,26 @@ def connect_to_all(
         )
 
 
-def for_each(items: Sequence[S], function: Callable[[S], T]) -> list[T]:
-    """Call `function` for all of them in parallel."""
+def for_each(items: Sequence[S], function: Callable[[S], T], is_over: threading.Event | None = None) -> list[T]:
+    """Call `function` for all of them in parallel.
+
+    :param is_over: set at ^C, or another error, so that those calls end that still run: they are waited for.
+    """
     if not items:
         return []
     with ThreadPoolExecutor(min(len(items), THREADS_MOST)) as pool:
-        return list(pool.map(function, items))
+        try:
+            return list(pool.map(function, items))
+        except BaseException:
+            if is_over is not None:
+                is_over.set()
+            raise
 
 
 def try_each(
-    clients: Mapping[str, AdminClient], function: Callable[[AdminClient], T]
+    clients: Mapping[str, AdminClient],
+    function: Callable[[AdminClient], T],
+    is_over: threading.Event | None = None,
 ) -> tuple[dict[str, T], dict[str, str]]:
     """Call `function` for all clients in parallel; its results, and why the others could not be read, by name."""
 
@@ -383,7 +393,7 @@ def try_each(
         except UnreadableError as error:
             return None, str(error)
 
-    found = dict(zip(clients, for_each(list(clients.values()), attempt), strict=True))
+    found = dict(zip(clients, for_each(list(clients.values()), attempt, is_over), strict=True))
     return (
         {name: cast(T, result) for name, (result, why) in found.items() if not why},
         {name: why for name, (_, why) in found.items() if why},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import unittest
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ from unittest import mock
 from kazoo.exceptions import ConnectionLoss, KazooException, NoAuthError, NoNodeError
 
 from parkazoo.admin import advise
-from parkazoo.admin.advise import _by_events, _oldest_s, _rates, _with_ages
+from parkazoo.admin.advise import _by_events, _oldest_s, _rates, _try_paced, _with_ages
 from parkazoo.admin.all_znodes import MOST_PER_SECOND, MOST_WITHOUT_ANSWER, Pace, look_at_all
 from parkazoo.admin.clients import AdminClient, UnreadableError
 from parkazoo.admin.rates import ClusterLook, ServerLook
@@ -135,6 +136,29 @@ class TestAllZnodes(unittest.TestCase):
         self.assertEqual(zookeeper.asked, ["/"])
 
 
+class TestInterruption(unittest.TestCase):
+    def test_no_request_passes_any_more(self) -> None:
+        """Of an ensemble that is still looked at, when ^C comes."""
+        begun, ended = threading.Event(), list[str]()
+
+        def look(client: AdminClient, pace: Pace) -> None:
+            if client.name == "b":
+                begun.wait(60)
+                raise KeyboardInterrupt
+            begun.set()
+            try:
+                for _ in range(60 * MOST_PER_SECOND):
+                    pace.wait()
+            except UnreadableError:
+                ended.append(client.name)
+                raise
+
+        clients = {name: AdminClient(name, "127.0.0.1:1", {}, TIMEOUT_S) for name in "ba"}
+        with self.assertRaises(KeyboardInterrupt):
+            _try_paced(clients, look)
+        self.assertEqual(ended, ["a"])
+
+
 class TestAges(unittest.TestCase):
     def test_the_hottest(self) -> None:
         """Cold directories are not asked about. One that was made meanwhile, and is gone, keeps its age."""
@@ -142,15 +166,15 @@ class TestAges(unittest.TestCase):
         rates = {"/hot": 800.0, "/made": 100.0, "/gone": 60.0, "/warm": 35.0, "/cold": 5.0}
         directories = [DirectoryWrites("a", path, path, each) for path, each in rates.items()]
         directories[1] = directories[1]._replace(made_s=9.0)
-        found = _with_ages(zookeeper.client(), directories)
+        found = _with_ages(zookeeper.client(), directories, Clock().pace())
         self.assertEqual([each.made_s for each in found], [1.0, 9.0, None, 2.0, None])
         self.assertEqual({*zookeeper.asked}, {"/hot", "/gone", "/warm"})
 
     def test_the_tree(self) -> None:
         """ParKazoo's own znodes and ZooKeeper's say nothing of its age."""
         zookeeper = FakeZooKeeper("/parkazoo", "/zookeeper", "/b", "/a", "/a/x")
-        self.assertEqual(_oldest_s(zookeeper.client()), 3.0)
-        self.assertIsNone(_oldest_s(FakeZooKeeper("/parkazoo").client()))
+        self.assertEqual(_oldest_s(zookeeper.client(), Clock().pace()), 3.0)
+        self.assertIsNone(_oldest_s(FakeZooKeeper("/parkazoo").client(), Clock().pace()))
 
 
 class TestFollowing(unittest.TestCase):
