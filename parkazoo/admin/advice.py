@@ -25,6 +25,8 @@ LITTLE = 0.05  # of all writes
 PERIODS = {"an hour": 3600.0, "a day": 86400.0, "a week": 604800.0}
 OLDER = 10  # times a period a tree has to be, so that its young directories say something
 ADOPTED = 3  # ensembles, of which a ZooKeeper that is adopted becomes one
+NO_ANSWER = "not all servers answer `srvr` and `mntr`"
+NO_P99 = "`mntr` tells no p99 of its writes, which ZooKeeper has since 3.6"
 NAMED = 2  # directories of a busy ensemble
 SHOWN = 30
 
@@ -165,7 +167,13 @@ def _needed(measured: Measured) -> Iterator[Sentence]:
     ensembles = measured.rates.ensembles
     hot = [each for each in ensembles if each.queue is not None and each.queue > LONG_QUEUE]
     slow = [each for each in ensembles if each.p99_ms is not None and each.p99_ms > SLOW_MS]
-    unknown = [each.ensemble for each in ensembles if each.queue is None or each.p99_ms is None]
+    troubled = {each.ensemble for each in measured.rates.servers if each.trouble}
+    unknown: dict[str, list[str]] = {}
+    for each in ensembles:
+        if each.queue is None or (each.p99_ms is None and each.ensemble in troubled):
+            unknown.setdefault(NO_ANSWER, []).append(each.ensemble)
+        elif each.p99_ms is None:
+            unknown.setdefault(NO_P99, []).append(each.ensemble)
     for each in hot:
         yield Sentence(
             "hot",
@@ -180,14 +188,13 @@ def _needed(measured: Measured) -> Iterator[Sentence]:
             "more since its servers' start.",
             {"ensemble": each.ensemble, "p99_ms": each.p99_ms},
         )
-    if unknown:
+    for why, names in unknown.items():
         yield Sentence(
             "unknown-need",
-            f"Whether {_list([_on(measured, name) for name in unknown])} can keep up is not known: "
-            "not all servers answer `srvr` and `mntr`.",
-            {"ensembles": unknown},
+            f"Whether {_list([_on(measured, name) for name in names])} can keep up is not known: {why}.",
+            {"ensembles": names},
         )
-    elif not hot and not slow:
+    if not unknown and not hot and not slow:
         queue = max(each.queue or 0 for each in ensembles)
         slowest = max(each.p99_ms or 0.0 for each in ensembles)
         waiting = f"no more than {queue} of an ensemble's requests wait" if queue else "no request waits"
@@ -250,13 +257,18 @@ def _limited(measured: Measured) -> Iterator[Sentence]:
 
 
 def _clients(measured: Measured) -> Iterator[Sentence]:
-    if len(measured.rates.clients) < 2:
+    clients = measured.rates.clients
+    if len(clients) < 2:
         return
-    for each in measured.rates.clients:
+    are_all_seen = all(each.requests is not None for each in clients) and not any(
+        each.trouble for each in measured.rates.servers
+    )
+    of_which = "all requests" if are_all_seen else "the requests that were seen"
+    for each in clients:
         if each.share is not None and each.share > BUSY_CLIENT:
             yield Sentence(
                 "busy-client",
-                f"{describe_asker(each)} sends {each.share:.0%} of all requests ({each.requests:,.0f}/s).",
+                f"{describe_asker(each)} sends {each.share:.0%} of {of_which} ({each.requests:,.0f}/s).",
                 {"client": each.client, "share": each.share, "requests": each.requests},
             )
 

@@ -9,7 +9,7 @@ from unittest import mock
 
 from parkazoo.admin.advice import FOLLOW, SAMPLE, Advice, Measured, Sentence, advise_on, describe_directory
 from parkazoo.admin.hot_directories import Seen
-from parkazoo.admin.rates import ClientRates, EnsembleRates, Rates
+from parkazoo.admin.rates import ClientRates, EnsembleRates, Rates, ServerRates
 from parkazoo.admin.write_counts import (
     ChangeCounts,
     DirectoryWrites,
@@ -33,13 +33,18 @@ def client(name: str, share: float) -> ClientRates:
     return ClientRates(name, True, "h", 7, "1", "s", 1, ("a",), 100 * share, share)
 
 
+def server(of: str, trouble: str) -> ServerRates:
+    return ServerRates(of, f"{of}1:1", "leader", None, None, None, None, None, None, None, None, None, trouble)
+
+
 def advise(
     ensembles: list[EnsembleRates],
     directories: list[DirectoryWrites],
     clients: tuple[ClientRates, ...] = (),
+    servers: tuple[ServerRates, ...] = (),
     **more: Any,
 ) -> Advice:
-    rates = Rates(NOW_S, 15.0, "x", 1, ensembles, [], clients)
+    rates = Rates(NOW_S, 15.0, "x", 1, ensembles, servers, clients)
     weights = {each.ensemble: 1 for each in ensembles}
     about = {"measure": FOLLOW, "seconds": 15.0, "weights": weights, "tree_s": 100 * DAY_S, "now_s": NOW_S, **more}
     found = advise_on(Measured(rates=rates, directories=directories, **about))
@@ -95,6 +100,28 @@ class AdviceTest(unittest.TestCase):
         self.says(found, "unknown-need", "Whether ensemble a can keep up is not known")
         self.says(found, "unknown-writes", "How much is written on ensemble a is not known")
         self.is_silent(found, "nothing-needed", "growth", "unknown-growth", "one-directory")
+
+    def test_why_it_is_not_known(self) -> None:
+        """A server that does not answer is another lack than one that has no such value."""
+        two = [ensemble("a", 9.0, p99_ms=None), ensemble("b", 9.0, p99_ms=None)]
+        found = advise(two, [], servers=(server("a", ""), server("b", "mntr: refused")))
+        told = {
+            str(each.figures["ensembles"]): each.text for each in found.sentences if each.kind == "unknown-need"
+        }
+        self.assertIn("`mntr` tells no p99 of its writes, which ZooKeeper has since 3.6", told["['a']"])
+        self.assertIn("not all servers answer", told["['b']"])
+        self.is_silent(found, "nothing-needed")
+
+    def test_a_busy_client_of_those_seen(self) -> None:
+        """All are not seen if a client's requests are not known, or a server does not tell its connections."""
+        clients = (client("0x1", 0.9), client("0x2", 0.1))
+        unknown = client("0x3", 0.0)._replace(requests=None, share=None)
+        one = [ensemble("a", 60.0)]
+        for found in (
+            advise(one, [], (*clients, unknown)),
+            advise(one, [], clients, servers=(server("a", "cons: refused"),)),
+        ):
+            self.says(found, "busy-client", "h:7 (0x1) sends 90% of the requests that were seen (90/s).")
 
     def test_uneven(self) -> None:
         writes = {"a": 72.0, "b": 11.0, "c": 17.0}
