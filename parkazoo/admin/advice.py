@@ -17,6 +17,7 @@ FOLLOW, SAMPLE = "follow", "sample"
 LONG_QUEUE = 10
 SLOW_MS = 100.0
 UNEXPLAINED = 0.1  # of the writes: more is said, and then no share is
+MOSTLY = 0.5  # of the writes: more are unexplained, and then the directories were not seen
 FEW = 10  # transactions: less says nothing
 UNEVEN = 1.25  # times an ensemble's share by weight
 BUSY_CLIENT = 0.25  # of all requests
@@ -73,6 +74,12 @@ class Measured(NamedTuple):
         writes = next((each.writes for each in self.rates.ensembles if each.ensemble == ensemble), None)
         return None if writes is None else max(writes, self.explained(ensemble))
 
+    def unexplained(self, ensemble: str) -> float:
+        """Returns which part of its writes is in no directory that was seen; 0.0 if they are few, or not known."""
+        whole = self.whole(ensemble)
+        rest = whole - self.explained(ensemble) if whole else 0.0
+        return rest / whole if whole and rest * self.seconds >= FEW else 0.0
+
     def total(self) -> float | None:
         """Returns the writes/s of all ensembles; None if those of one are not known."""
         total = 0.0
@@ -99,6 +106,15 @@ class Advice(NamedTuple):
     def age_s(self, each: DirectoryWrites) -> float | None:
         """Returns how old a directory is; None if that is not known, or it is ``/``."""
         return self.measured.now_s - each.made_s if each.made_s else None
+
+    def is_blind(self) -> bool:
+        """Whether an ensemble's directories were not seen, or mostly not, or nobody told how much is written."""
+        names = [each.ensemble for each in self.measured.rates.ensembles]
+        return (
+            bool(self.measured.unseen)
+            or all(self.measured.whole(name) is None for name in names)
+            or any(self.measured.unexplained(name) > MOSTLY for name in names)
+        )
 
     def to_json(self) -> dict[str, Any]:
         measured = self.measured
@@ -281,16 +297,14 @@ def _enough(measured: Measured) -> float | None:
 
 def _unexplained(measured: Measured) -> Iterator[Sentence]:
     for each in measured.rates.ensembles:
-        whole = measured.whole(each.ensemble)
-        if not whole or each.ensemble in measured.unseen:
-            continue
-        rest = whole - measured.explained(each.ensemble)
-        if rest / whole > UNEXPLAINED and rest * measured.seconds >= FEW:
+        share = measured.unexplained(each.ensemble)
+        if share > UNEXPLAINED and each.ensemble not in measured.unseen:
+            rest = share * (measured.whole(each.ensemble) or 0.0)
             yield Sentence(
                 "unexplained",
-                f"{rest / whole:.0%} of the writes on {_on(measured, each.ensemble)} ({rest:,.0f}/s) are "
+                f"{share:.0%} of the writes on {_on(measured, each.ensemble)} ({rest:,.0f}/s) are "
                 f"in no directory that was seen: {_list(_invisible(measured), 'or')}.",
-                {"ensemble": each.ensemble, "share": rest / whole, "writes": rest},
+                {"ensemble": each.ensemble, "share": share, "writes": rest},
             )
 
 

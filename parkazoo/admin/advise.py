@@ -158,8 +158,11 @@ def _by_looks(looker: Looker, clients: Clients, seconds: float) -> _Counted:
     now = looker.look(own)
     passed_s = time.monotonic() - began_s
     second, unseen_later = _try_paced({name: clients[name] for name in first}, look_at_all)
-    directories = {name: counted_by_looks(name, first[name], second[name], passed_s) for name in second}
-    return _Counted(before, now, passed_s, directories, {**unseen, **unseen_later})
+    directories = {
+        name: counted_by_looks(name, first[name].znodes, each.znodes, passed_s) for name, each in second.items()
+    }
+    hidden = {name: why for name, each in second.items() if (why := each.why_not_all())}
+    return _Counted(before, now, passed_s, directories, {**unseen, **unseen_later, **hidden})
 
 
 def _try_paced(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from kazoo.exceptions import NoNodeError
 
@@ -48,21 +48,34 @@ class Pace:
         self._next_s = max(self._next_s, now_s) + self._every_s
 
 
-def look_at_all(client: AdminClient, pace: Pace) -> dict[str, Znode]:
-    """Looks at each znode but ZooKeeper's own, level by level, and returns them by their path on the ensemble.
+class Looked(NamedTuple):
+    """:param znodes: by their path on the ensemble. :param hidden: so many more the identity may not read."""
 
-    One request each: it lists the children. A znode that the identity may not read is left out.
+    znodes: Mapping[str, Znode]
+    hidden: int
+
+    def why_not_all(self) -> str:
+        """Returns why some were not seen; empty if all were."""
+        return f"the identity may not read {self.hidden:,} znodes, nor what is below" if self.hidden else ""
+
+
+def look_at_all(client: AdminClient, pace: Pace) -> Looked:
+    """Looks at each znode but ZooKeeper's own, level by level.
+
+    One request each: it lists the children.
 
     No znode stands for others: which of a hundred children have children is not seen from three of them.
 
     :raises UnreadableError: there are more than `MOST_ZNODES`, or the ensemble ceases to answer.
     """
     znodes: dict[str, Znode] = {}
+    hidden = 0
     level = ["/"]
     while level:
         deeper: list[str] = []
         for path, answer in _asked(client, "get_children", level, pace, None, True):  # no watch, but the stat
             if isinstance(answer, Exception):
+                hidden += isinstance(answer, NoRightError)
                 continue
             children, stat = answer
             znodes[path] = Znode(pace.clock(), stat.czxid, stat.created, stat.version, stat.cversion)
@@ -73,7 +86,7 @@ def look_at_all(client: AdminClient, pace: Pace) -> dict[str, Znode]:
                     "Leave --sample out: ZooKeeper 3.6 tells of each change"
                 )
         level = deeper
-    return znodes
+    return Looked(znodes, hidden)
 
 
 def stats_of(client: AdminClient, paths: Sequence[str], pace: Pace) -> Iterator[tuple[str, ZnodeStat | None]]:

@@ -64,7 +64,8 @@ def advise(
 ) -> None:
     """Say which ensemble and directories are hot, by whom, and what growing would bring. Writes nothing.
 
-    Status 1 if the directories of an ensemble were not seen, or nothing could be measured; 2 for wrong arguments.
+    Status 1 if the directories of an ensemble were not all seen, or not half of its writes, or nothing could be
+    measured; 2 for wrong arguments.
     """
     asked = unmapped or hosts
     if asked is None:
@@ -81,7 +82,7 @@ def advise(
         print_json(advice.to_json())
     else:
         _print(console, advice)
-    if advice.measured.unseen:
+    if advice.is_blind():
         raise typer.Exit(1)
 
 

@@ -161,6 +161,20 @@ class AdviceTest(unittest.TestCase):
         self.says(found, "unknown-growth", "of 100% of the writes")
         self.assertEqual(found.to_json()["unseen"], {"a": "it is too old"})
 
+    def test_what_was_not_seen(self) -> None:
+        """Also if most writes are in no directory that was seen, or if no server tells how many there are."""
+        whole = [directory("a", "/x", 90.0, DAY_S)]
+        half = [directory("a", "/x", 40.0, DAY_S)]
+        for found, is_blind in (
+            (advise([ensemble("a", 100.0)], whole), False),
+            (advise([ensemble("a", 100.0)], half), True),
+            (advise([ensemble("a", 100.0)], whole, unseen={"a": "it is too old"}), True),
+            (advise([ensemble("a", None)], whole), True),
+            (advise([ensemble("a", None), ensemble("b", 0.0)], whole), False),
+            (advise([ensemble("a", 0.3)], []), False),
+        ):
+            self.assertEqual(found.is_blind(), is_blind, found.sentences)
+
     def test_one_directory(self) -> None:
         three = [ensemble("a", 40.0), ensemble("b", 30.0), ensemble("c", 30.0)]
         rest = [directory(name, f"/{name}{at}", 10.0, DAY_S) for name in "bc" for at in range(3)]

@@ -12,7 +12,7 @@ from unittest import mock
 from kazoo.exceptions import ConnectionLoss, KazooException, NoAuthError, NoNodeError
 
 from parkazoo.admin import advise
-from parkazoo.admin.advise import _by_events, _oldest_s, _rates, _try_paced, _with_ages
+from parkazoo.admin.advise import _by_events, _by_looks, _oldest_s, _rates, _try_paced, _with_ages
 from parkazoo.admin.all_znodes import MOST_PER_SECOND, MOST_WITHOUT_ANSWER, Pace, look_at_all
 from parkazoo.admin.clients import AdminClient, UnreadableError
 from parkazoo.admin.rates import ClusterLook, ServerLook
@@ -68,6 +68,7 @@ class FakeZooKeeper:
         self.waiting = self.most_waiting = 0
         self.handler = SimpleNamespace(timeout_exception=TimeoutError)
         self.connected = True
+        self.client_id = None
 
     def get_children_async(self, path: str, watch: None = None, include_data: bool = False) -> Answer:
         def find() -> Any:
@@ -107,7 +108,8 @@ class TestAllZnodes(unittest.TestCase):
         """Each znode is asked once, but for ZooKeeper's own, at a pace, and few before the first answers."""
         names = [f"/d/{at}" for at in range(100)]
         zookeeper, clock = FakeZooKeeper("/d", *names, "/d/77/x", "/zookeeper", "/zookeeper/quota"), Clock()
-        found = look_at_all(zookeeper.client(), clock.pace())
+        found, hidden = look_at_all(zookeeper.client(), clock.pace())
+        self.assertEqual(hidden, 0)
         self.assertEqual({*found}, {"/", "/d", *names, "/d/77/x"})
         self.assertEqual(sorted(zookeeper.asked), sorted(found))
         self.assertEqual(zookeeper.most_waiting, MOST_WITHOUT_ANSWER)
@@ -116,7 +118,7 @@ class TestAllZnodes(unittest.TestCase):
         self.assertLess(found["/"].at_s, found["/d/77/x"].at_s)
 
     def test_what_is_not_answered(self) -> None:
-        """A lost answer is asked for again; a znode that is gone, or may not be read, is left out."""
+        """A lost answer is asked for again; a znode that is gone is left out, one that may not be read counted."""
         errors: dict[str, list[KazooException]] = {
             "/lost": [ConnectionLoss()],
             "/gone": [NoNodeError()],
@@ -124,7 +126,9 @@ class TestAllZnodes(unittest.TestCase):
             "/both": [ConnectionLoss(), NoNodeError()],
         }
         zookeeper = FakeZooKeeper(*errors, "/lost/x", errors=errors)
-        self.assertEqual({*look_at_all(zookeeper.client(), Clock().pace())}, {"/", "/lost", "/lost/x"})
+        found = look_at_all(zookeeper.client(), Clock().pace())
+        self.assertEqual({*found.znodes}, {"/", "/lost", "/lost/x"})
+        self.assertEqual(found.why_not_all(), "the identity may not read 1 znodes, nor what is below")
 
     def test_too_many(self) -> None:
         zookeeper = FakeZooKeeper(*(f"/{at}" for at in range(10)))
@@ -193,6 +197,14 @@ class TestFollowing(unittest.TestCase):
             begun.return_value.__enter__.return_value = followers
             counted = _by_events(looker, {}, 300.0)
         self.assertEqual((counted.seconds, counted.unseen), (4.0, {"a": "it is too old"}))
+
+
+class TestLooks(unittest.TestCase):
+    def test_what_may_not_be_read(self) -> None:
+        """An ensemble's directories were not all seen then."""
+        zookeeper = FakeZooKeeper("/secret", errors={"/secret": [NoAuthError(), NoAuthError()]})
+        counted = _by_looks(mock.MagicMock(), {"a": zookeeper.client()}, 0.0)
+        self.assertRegex(counted.unseen["a"], "^the identity may not read 1 znodes")
 
 
 class TestQueues(unittest.TestCase):

@@ -10,7 +10,7 @@ from typing import Any
 from parkazoo import ParKazooClient
 from parkazoo.protocol.registration import format_session
 from tests.live.map_case import other_spelling, run_command
-from tests.live.world import DEADLINE_S
+from tests.live.world import DEADLINE_S, wait_until
 
 
 class EveryCommand:
@@ -86,7 +86,8 @@ class EveryCommand:
             case.assertRegex(out, r"clock +fine")
             self._says(f"^ready: {', '.join(hosts)}\n", "ready", f"--timeout={DEADLINE_S:g}")
         self._says(format_session(client.client_id[0]), "top", "--once", "--interval=0.5")
-        self._says("^Looked for [0-9]+ s, by two looks at each znode", "advise", "--sample", "--seconds=1")
+        sample = ("advise", "--sample", "--seconds=1")  # fails if a server stands still for 2 s
+        wait_until(lambda: self._says("^Looked for [0-9]+ s, by two looks at each znode", *sample), "the advice")
         self._says("registered clients: map", "map", "epochs")
         self._says("made, with ensemble", "map", "log")
         self._says("children +│ a +│ /app/jobs", "where", "/app/jobs")
