@@ -21,6 +21,7 @@ from parkazoo.cli.options import (
     Key,
     Timeout,
     connection_options,
+    seconds_option,
     split_hosts,
 )
 from parkazoo.cli.plain_text import plain
@@ -48,11 +49,8 @@ def advise(
     ] = False,
     seconds: Annotated[
         float | None,
-        typer.Option(
-            min=1,
-            max=3600,
-            metavar="SECONDS",
-            help=f"How long writes are counted: {FOLLOW_S:g} by default, {SAMPLE_S:g} with --sample.",
+        seconds_option(
+            f"How long writes are counted: {FOLLOW_S:g} by default, {SAMPLE_S:g} with --sample.", least=1
         ),
     ] = None,
     json: Json = False,

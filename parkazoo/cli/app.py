@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Annotated
 
@@ -27,7 +28,6 @@ from parkazoo.cli import (
     top_command,
     where_command,
 )
-from parkazoo.cli.json_documents import print_json
 from parkazoo.cli.plain_text import plain
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalClusterError
@@ -78,7 +78,7 @@ def run() -> int:
         told = str(error) or type(error).__name__
         Console(stderr=True).print(Text("error: ", style="bold red"), plain(told), sep="", soft_wrap=True)
         if "--json" in sys.argv:
-            print_json({"error": told})
+            typer.echo(json.dumps({"error": told}))  # one line, as the documents of `top`
         return exit_status(error)
     return 0
 

@@ -28,6 +28,7 @@ from parkazoo.cli.options import (
     Json,
     Key,
     connection_options,
+    seconds_option,
     split_hosts,
 )
 from parkazoo.cli.plain_text import escaped, plain
@@ -63,11 +64,8 @@ def check(
     auth: Auth = None,
     timeout: Annotated[
         float,
-        typer.Option(
-            min=0.1,
-            max=600,
-            metavar="SECONDS",
-            help="How long a server may take to answer. The command ends within 4 times that and 20 s.",
+        seconds_option(
+            "How long a server may take to answer. The command ends within 4 times that and 20 s.", 0.1, 600
         ),
     ] = QUESTION_S,
     ca: Ca = None,

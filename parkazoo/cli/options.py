@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -32,9 +33,20 @@ Auth = Annotated[
         envvar="PARKAZOO_AUTH", metavar="SCHEME:CREDENTIAL", help="Identity, as digest:user:password. Repeatable."
     ),
 ]
-Timeout = Annotated[
-    float, typer.Option(min=0.1, max=3600, metavar="SECONDS", help="How long to wait for the ensembles.")
-]
+
+
+def _finite(seconds: float | None) -> float | None:
+    if seconds is not None and not math.isfinite(seconds):  # nan is neither too small nor too great
+        raise typer.BadParameter(f"{seconds} is no time")
+    return seconds
+
+
+def seconds_option(help: str, least: float, most: float | None = 3600) -> Any:
+    """An option that takes a number of seconds in these bounds; None: as many as there are."""
+    return typer.Option(min=least, max=most, metavar="SECONDS", help=help, callback=_finite)
+
+
+Timeout = Annotated[float, seconds_option("How long to wait for the ensembles.", 0.1)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Tell what would be done, and write nothing.")]
 Yes = Annotated[
     bool,

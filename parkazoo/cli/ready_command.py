@@ -8,7 +8,17 @@ import typer
 from rich.console import Console
 
 from parkazoo.admin.readiness import READY_S, find_unready
-from parkazoo.cli.options import Auth, Ca, Cert, Hosts, Key, connection_options, split_hosts, verify_ensembles
+from parkazoo.cli.options import (
+    Auth,
+    Ca,
+    Cert,
+    Hosts,
+    Key,
+    connection_options,
+    seconds_option,
+    split_hosts,
+    verify_ensembles,
+)
 from parkazoo.cli.plain_text import plain
 
 
@@ -24,12 +34,7 @@ def ready(
     auth: Auth = None,
     timeout: Annotated[
         float,
-        typer.Option(
-            min=0.1,
-            max=3600,
-            metavar="SECONDS",
-            help="Ask again until then. The default outlasts most elections; 60 waits for a start.",
-        ),
+        seconds_option("Ask again until then. The default outlasts most elections; 60 waits for a start.", 0.1),
     ] = READY_S,
     ca: Ca = None,
     cert: Cert = None,

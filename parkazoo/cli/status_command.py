@@ -28,6 +28,7 @@ from parkazoo.cli.options import (
     Key,
     Timeout,
     connection_options,
+    seconds_option,
     split_hosts,
 )
 from parkazoo.errors import ClusterMapError
@@ -39,9 +40,7 @@ def register(app: typer.Typer) -> None:
 
 def status(
     hosts: Hosts,
-    watch: Annotated[
-        float | None, typer.Option(min=0.5, metavar="SECONDS", help="Ask again after so long, until ^C.")
-    ] = None,
+    watch: Annotated[float | None, seconds_option("Ask again after so long, until ^C.", 0.5, most=None)] = None,
     json: Json = False,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,

@@ -32,6 +32,7 @@ from parkazoo.cli.options import (
     Key,
     Timeout,
     connection_options,
+    seconds_option,
     split_hosts,
 )
 from parkazoo.cli.top_screen import SPARK_COLUMNS, screen
@@ -53,7 +54,7 @@ def top(
     json: Annotated[bool, typer.Option("--json", help="Print a JSON document a line.")] = False,
     interval: Annotated[
         float,
-        typer.Option(min=0.5, max=3600, metavar="SECONDS", help="Between two looks, or two screens of a file."),
+        seconds_option("Between two looks, or two screens of a file.", 0.5),
     ] = INTERVAL_S,
     follow: Annotated[
         bool,

@@ -221,6 +221,14 @@ class TestRecordedRates(unittest.TestCase):
         _, out, _ = self.command("--replay", str(self.file), "--count", "1", "--json")
         self.assertEqual([json.loads(line) for line in out.splitlines()], documents(WHOLE))
 
+    def test_an_error_is_a_line(self) -> None:
+        """As each document is, and on stderr in words, however many lines these have."""
+        error = ClusterMapError("an ensemble cannot be reached:\n  ensemble a: refused")
+        with mock.patch.object(top_command, "Looker", side_effect=error):
+            status, out, err = self.command("--hosts", "h:1", "--json", "--once")
+        self.assertEqual((status, out), (1, json.dumps({"error": str(error)}) + "\n"))
+        self.assertIn("ensemble a: refused", err)
+
     def test_arguments(self) -> None:
         self.file.touch()
         for arguments, why in (

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import sys
 import unittest
+from contextlib import redirect_stderr, redirect_stdout
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+import typer
+
 from parkazoo.admin.hot_directories import Seen
 from parkazoo.admin.rates import ClusterLook, ServerLook
-from parkazoo.cli import top_command
+from parkazoo.cli import main, top_command
+from parkazoo.cli.options import _finite
 
 INTERVAL_S = 2.0
 
@@ -75,6 +81,33 @@ class TestRates(unittest.TestCase):
         first, second = self.rates(6.0, Followers())
         self.assertEqual([each.writes for each in (*first.directories, *second.directories)], [10.0, 10.0])
         self.assertEqual(first.directories_s, 6.0 + 3.0 + 6.0)
+
+
+class TestSeconds(unittest.TestCase):
+    def test_what_is_no_time(self) -> None:
+        """Of whatever version typer is: some compare nan with the bounds, and find it within."""
+        for command, option in (
+            ("top", "--interval"),
+            ("advise", "--seconds"),
+            ("status", "--watch"),
+            ("ready", "--timeout"),
+            ("check", "--timeout"),
+            ("clients", "--timeout"),
+        ):
+            for value in ("nan", "inf", "-inf"):
+                arguments = ["parkazoo", command, "--hosts", "127.0.0.1:1", option, value]
+                with (
+                    self.subTest(arguments),
+                    mock.patch.object(sys, "argv", arguments),
+                    redirect_stdout(io.StringIO()),
+                    redirect_stderr(io.StringIO()),
+                    self.assertRaises(SystemExit) as end,
+                ):
+                    main()
+                self.assertEqual(end.exception.code, 2)
+        for seconds in (float("nan"), float("inf")):
+            with self.assertRaises(typer.BadParameter):
+                _finite(seconds)
 
 
 if __name__ == "__main__":
