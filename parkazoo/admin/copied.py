@@ -35,7 +35,7 @@ def verify_not_copied(
     # each by a client of its own: kazoo would ask one after the other, and a silent one takes all the time
     servers = {server: server for server in (format_hosts([each]) for each in parse_hosts(named))}
     with connect_to(servers, {**options, "client_id": session}, min(timeout_s, LIMIT_S), SOON_S) as (others, _):
-        if any(other.zk.client_id[0] == session[0] for other in others.values()):
+        if any((other.zk.client_id or (0,))[0] == session[0] for other in others.values()):
             return
         if any(_is_ensemble(other, cluster_map, name) for other in others.values()):
             raise copy_error(cluster_map, name, client.hosts)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +13,7 @@ import typer
 from rich.console import Console
 
 from parkazoo.admin import TIMEOUT_S
+from parkazoo.admin.transfer.export_file import ExportFileError
 from parkazoo.admin.transfer.export_tree import Exported, export_tree, find_changes, resume_export
 from parkazoo.cli.options import (
     FILE,
@@ -24,6 +28,8 @@ from parkazoo.cli.options import (
     split_hosts,
 )
 from parkazoo.cli.plain_text import plain
+
+STDOUT = "stdout"
 
 
 def register(app: typer.Typer) -> None:
@@ -77,18 +83,39 @@ def export(
                 raise typer.Exit(1)
             return
         if resume is not None:
-            with resume.open("r+b") as file:
+            with _writing(str(resume)), resume.open("r+b") as file:
                 exported = resume_export(*where, file, **options)
         else:
             exported = export_tree(*where, _write, **options)
-            sys.stdout.flush()
+            with _writing(STDOUT):
+                sys.stdout.flush()
     _tell(told, exported)
     if exported.sums["unread"]:
         raise typer.Exit(1)
 
 
+@contextmanager
+def _writing(name: str) -> Iterator[None]:
+    """An error of writing is one message. A pipe that nobody reads any more is left to typer."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if name == STDOUT:
+            _drop_output()
+        raise ExportFileError(f"{name} cannot be written: {error.strerror or error}") from None
+
+
+def _drop_output() -> None:
+    """Lets the end of the process not try once more to write the rest."""
+    with suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
 def _write(line: bytes) -> None:
-    sys.stdout.write(line.decode())
+    with _writing(STDOUT):
+        sys.stdout.write(line.decode())
 
 
 def _tell(told: Console, exported: Exported) -> None:

@@ -19,7 +19,8 @@ Identity = Annotated[
     typer.Argument(
         envvar="PARKAZOO_IDENTITY",
         metavar="SCHEME:CREDENTIAL",
-        help="digest:user:password; of x509 or sasl what servers write into ACLs, as x509:CN=app.",
+        help="digest:user:password; of x509 or sasl what servers write into ACLs, as x509:CN=app. `ps` shows an "
+        "argument: give a password by the variable.",
     ),
 ]
 

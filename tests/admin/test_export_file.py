@@ -17,6 +17,7 @@ from parkazoo.admin.transfer.export_file import (
     ExportFileError,
     ExportWriter,
     Header,
+    MovedCounter,
     Reader,
     Record,
     Unread,
@@ -62,7 +63,7 @@ def trees(draw: st.DrawFn) -> tuple[str, list[Entry]]:
     return root, entries
 
 
-def written(root: str, entries: Sequence[Entry]) -> bytes:
+def written(root: str, entries: Sequence[Entry | MovedCounter]) -> bytes:
     writer = ExportWriter()
     lines = [writer.header(Header(root, "cluster", "now", {"a": "0x1"}))]
     lines += [writer.entry(entry) for entry in entries]
@@ -150,6 +151,27 @@ class ExportFileTest(unittest.TestCase):
             with self.assertRaisesRegex(ExportFileError, "damaged in line 4"):
                 list(reader(written("/a", [SOME[0], above, Record("/a/b/c", b"", OPEN)])))
             list(reader(written("/a", [SOME[0], above, Record("/a/c", b"", OPEN)])))
+
+    def test_counters_of_a_resumed_export(self) -> None:
+        counter = MovedCounter("/a/b", 9)
+        below = Record("/a/b/c", b"", OPEN)
+        entries = [Record("/a", b"", OPEN, 3), Record("/a/b", b"", OPEN, 2), MovedCounter("/a", 5), counter, below]
+        found = reader(written("/a", entries))
+        self.assertEqual([each.path for each in found], ["/a", "/a/b", "/a/b/c"])
+        self.assertEqual((found.counters, found.open_creates), ({"/a": 5, "/a/b": 9}, [5, 9, 0]))
+        for wrong in (
+            MovedCounter("/a/b", 2),  # not higher
+            MovedCounter("/b", 7),
+            MovedCounter("/a/c", 7),
+            MovedCounter("/a/b/c", 7),
+            MovedCounter("/", 7),
+            MovedCounter("/a", 1 << 32),
+        ):
+            with self.assertRaisesRegex(ExportFileError, "damaged in line 4"):
+                list(reader(written("/a", [*entries[:2], wrong])))
+        for first in ([], [entries[0], ephemeral("/a/b")], [entries[0], Unread("/a/b", "no right")]):
+            with self.assertRaisesRegex(ExportFileError, f"damaged in line {len(first) + 2}"):
+                list(reader(written("/a", [*first, counter])))
 
     def test_what_no_server_has_is_refused(self) -> None:
         """Though the digest is right: a file that was made so."""

@@ -43,8 +43,10 @@ class FakeTree:
         self.writes_left: int | None = None
         self.writes = self.zxid = self.most_under_way = 0
         self.unreadable: set[str] = set()
+        self.reserved: set[str] = set()
         self.znodes = {"/": Znode(b"", OPEN_ACL_UNSAFE, 0)}
         self.members: dict[str, FakeTree] = {}
+        self.chroot = ""
         self._pending: list[Callable[[], None]] = []
 
     # ---- what a test does ----------------------------------------------------------------------
@@ -72,8 +74,10 @@ class FakeTree:
         return {path: (each.data, each.acl, each.creates) for path, each in self.znodes.items()}
 
     def system(self) -> System:
-        around = Around(lambda path, stat: creates_of(stat), lambda path: path == "/zookeeper", lambda path: False)
-        return System(self, around, "fake")
+        around = Around(
+            lambda path, stat: creates_of(stat), lambda path: path == "/zookeeper", self.reserved.__contains__
+        )
+        return System(self, around, "fake", self._make_above)
 
     def end_connections(self) -> None:
         """No answer comes any more."""
@@ -109,9 +113,7 @@ class FakeTree:
     def sync_async(self, path: str) -> Result:
         return self._read(path, lambda znode: path)
 
-    def create_async(self, path: str, data: bytes | None, acl: Sequence[ACL], makepath: bool) -> Result:
-        if makepath:
-            self.ensure_path(split(path)[0])
+    def create_async(self, path: str, data: bytes | None, acl: Sequence[ACL]) -> Result:
         return self._write(lambda: self.make(path, data, acl))
 
     def set_async(self, path: str, data: bytes | None) -> Result:
@@ -125,6 +127,9 @@ class FakeTree:
 
     def commit(self, operations: Sequence[Callable[[], None]]) -> Result:
         return self._write(lambda: [operation() for operation in operations])
+
+    def _make_above(self, path: str) -> Result:
+        return self._write(lambda: self.ensure_path(split(path)[0]))
 
     def _set(self, path: str, data: bytes | None) -> None:
         self.zxid += 1

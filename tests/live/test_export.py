@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from kazoo.security import make_digest_acl
+from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
 from parkazoo import ParKazooClient
 from parkazoo.admin import init_map
@@ -192,10 +192,13 @@ class CopyTest(ExportCase):
         client = self.has_map("ab")
         fill(client, "/app")
         client.set("/app", b"the root's data")
+        client.set_acls("/app", [OURS])
         digest = self.digest("/", f"{self.a}/app")
         numbers = next_numbers(client, "/app")
         target = f"{self.a}/deep/copy"
         self.assertIn("39 znodes created", self.imports(target))
+        self.assertEqual(client.get_acls("/deep")[0], OPEN_ACL_UNSAFE)
+        self.assertEqual(client.get_acls("/deep/copy")[0], [OURS])
         self.assertEqual(client.get("/deep/copy")[0], b"the root's data")
         self.assertEqual(self.digest("/", target), digest)
         self.assertEqual(next_numbers(client, "/deep/copy"), numbers)
@@ -229,8 +232,12 @@ class CopyTest(ExportCase):
         client.create("/app/many/007/child")
         client.delete("/app/\u00fc/y/z")
         status, out, err = run_command(*since)
-        expected = [["data", "/app/many/007"], ["new", "/app/many/007/child"], ["gone", "/app/\u00fc/y/z"]]
-        self.assertEqual((status, [line.split() for line in out.splitlines()], err), (1, expected, ""))
+        expected = [
+            ["data and counter", "/app/many/007"],
+            ["new", "/app/many/007/child"],
+            ["gone", "/app/\u00fc/y/z"],
+        ]
+        self.assertEqual((status, [line.rsplit(None, 1) for line in out.splitlines()], err), (1, expected, ""))
 
     def test_what_differs(self) -> None:
         client = self.has_map("ab")

@@ -28,7 +28,7 @@ Key = tuple[str, ...]
 
 
 class ExportFileError(KazooException):
-    """Reports a file that is no export, was cut off, or was changed."""
+    """Reports a file that is no export, was cut off, was changed, or cannot be read or written."""
 
 
 class Header(NamedTuple):
@@ -38,12 +38,14 @@ class Header(NamedTuple):
     :param cluster: of the map; None: of a plain ZooKeeper.
     :param began: time, as ISO 8601 in UTC.
     :param zxids: by ensemble, the last that was seen there.
+    :param chroot: in front of the path.
     """
 
     path: str
     cluster: str | None
     began: str
     zxids: dict[str, str]
+    chroot: str = ""
 
 
 class Record(NamedTuple):
@@ -68,6 +70,16 @@ class Unread(NamedTuple):
 
     path: str
     why: str
+
+
+class MovedCounter(NamedTuple):
+    """A directory's counter when a resumed export went on: higher than in its record, which was written before.
+
+    :param creates: as of a record.
+    """
+
+    path: str
+    creates: int
 
 
 Entry = Record | Unread
@@ -129,7 +141,7 @@ class ExportWriter:
     def header(self, header: Header) -> bytes:
         return self._sealed(_line({FORMAT_KEY: FORMAT, **header._asdict()}))
 
-    def entry(self, entry: Entry) -> bytes:
+    def entry(self, entry: Entry | MovedCounter) -> bytes:
         line = _line(_to_json(entry))
         self._count(entry)
         return self._sealed(line)
@@ -148,13 +160,15 @@ class ExportWriter:
         digest.update(_line(footer._asdict()))
         return digest.hexdigest()
 
-    def resume(self, line: bytes, entry: Header | Entry) -> None:
+    def resume(self, line: bytes, entry: Header | Entry | MovedCounter) -> None:
         """Takes in a line that is in the file already."""
         if not isinstance(entry, Header):
             self._count(entry)
         self._sealed(line)
 
-    def _count(self, entry: Entry) -> None:
+    def _count(self, entry: Entry | MovedCounter) -> None:
+        if isinstance(entry, MovedCounter):
+            return
         if isinstance(entry, Unread):
             self.sums["unread"] += 1
             if len(self.unread) < SHOWN:
@@ -180,12 +194,16 @@ class Reader:
     """Reads a file and holds it to its footer.
 
     Iterate over it to its end: only then is all of it verified. It holds one line at a time. It
-    counts ephemerals, and does not yield them.
+    counts ephemerals, and does not yield them, nor counters.
 
     :param lines: the lines, each with its end.
     :param name: of the file, for errors.
     :ivar footer: when the iteration has ended; None: the file was cut off, and `may_be_cut` is true.
+    :ivar last: the path of the last znode.
     :ivar length: bytes of the whole lines so far.
+    :ivar solid: bytes up to the last znode that may have children: behind it a resumed export goes on.
+    :ivar open_creates: the counters of the last znode and of those above it, from the root down.
+    :ivar counters: by path, those that a resumed export found higher.
     """
 
     def __init__(self, lines: Iterable[bytes], name: str, *, may_be_cut: bool = False) -> None:
@@ -198,7 +216,9 @@ class Reader:
         self.writer = ExportWriter()
         self.footer: Footer | None = None
         self.last: str | None = None
-        self.length = 0
+        self.length = self.solid = 0
+        self.open_creates: list[int] = []
+        self.counters: dict[str, int] = {}
         line = next(self._lines, b"")
         found = self._parse(line)
         if found.get(FORMAT_KEY) != FORMAT:
@@ -209,11 +229,16 @@ class Reader:
             )
         try:
             self.header = Header(
-                _a_path(found["path"]), found["cluster"], str(found["began"]), dict(found["zxids"])
+                _a_path(found["path"]),
+                found["cluster"],
+                str(found["began"]),
+                dict(found["zxids"]),
+                str(found.get("chroot", "")),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise self._damaged() from error
         self._take(line, self.header)
+        self.solid = self.length
 
     def __iter__(self) -> Iterator[Entry]:
         for line in self._lines:
@@ -225,10 +250,17 @@ class Reader:
                 return
             try:
                 entry = _from_json(found)
-                self._follow(entry)
+                if isinstance(entry, MovedCounter):
+                    self._raise(entry)
+                else:
+                    self._follow(entry)
             except (KeyError, TypeError, ValueError) as error:
                 raise self._damaged() from error
             self._take(line, entry)
+            if self._may_have_children:
+                self.solid = self.length
+            if isinstance(entry, MovedCounter):
+                continue
             self.last = entry.path
             if not isinstance(entry, Record) or entry.kind != EPHEMERAL:
                 yield entry
@@ -249,7 +281,7 @@ class Reader:
             raise self._damaged()
         return found
 
-    def _take(self, line: bytes, entry: Header | Entry) -> None:
+    def _take(self, line: bytes, entry: Header | Entry | MovedCounter) -> None:
         self.writer.resume(line, entry)
         self.length += len(line)
 
@@ -270,6 +302,18 @@ class Reader:
                 raise ValueError
         self._open = names
         self._may_have_children = isinstance(entry, Record) and entry.kind != EPHEMERAL
+        self.open_creates[len(names) :] = [entry.creates if isinstance(entry, Record) else 0]
+
+    def _raise(self, counter: MovedCounter) -> None:
+        """:raises ValueError: it is not of the last znode or one above it, or not higher."""
+        names = list(key_of(counter.path, self.header.path))
+        if self.last is None or path_of(tuple(names), self.header.path) != counter.path:
+            raise ValueError
+        if self._open[: len(names)] != names or not self._may_have_children:
+            raise ValueError
+        if counter.creates <= self.open_creates[len(names)]:
+            raise ValueError
+        self.open_creates[len(names)] = self.counters[counter.path] = counter.creates
 
     def _end(self, line: bytes, found: dict[str, Any]) -> None:
         try:
@@ -305,8 +349,10 @@ def differences(ours: Record, theirs: Record) -> list[str]:
     return found
 
 
-def _to_json(entry: Entry) -> dict[str, Any]:
+def _to_json(entry: Entry | MovedCounter) -> dict[str, Any]:
     """Without the fields that most znodes have alike."""
+    if isinstance(entry, MovedCounter):
+        return {"counter": entry.path, "creates": entry.creates}
     if isinstance(entry, Unread):
         return {"unread": entry.path, "why": entry.why}
     if entry.kind == EPHEMERAL:
@@ -326,8 +372,10 @@ def _to_json(entry: Entry) -> dict[str, Any]:
     return found
 
 
-def _from_json(found: dict[str, Any]) -> Entry:
+def _from_json(found: dict[str, Any]) -> Entry | MovedCounter:
     """:raises (KeyError, TypeError, ValueError): it is no entry."""
+    if "counter" in found:
+        return MovedCounter(_a_path(found["counter"]), _a_number(found["creates"], range(COUNTER)))
     if "unread" in found:
         return Unread(_a_path(found["unread"]), str(found["why"]))
     if "ephemeral" in found:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 
 from kazoo.exceptions import NoNodeError
@@ -16,10 +17,12 @@ from parkazoo.admin.transfer.export_file import (
     ExportWriter,
     Header,
     Key,
+    MovedCounter,
     Reader,
     Record,
     Unread,
     key_of,
+    path_of,
 )
 from parkazoo.admin.transfer.in_order import InOrder
 from parkazoo.admin.transfer.systems import System, open_system
@@ -49,7 +52,7 @@ class Exported(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """:param what: "new", "gone", "data", "ACL", "data and ACL" or "unread"."""
+    """:param what: "new", "gone", "unread"; or "data", "ACL", "counter", or several of these with "and"."""
 
     what: str
     path: str
@@ -82,7 +85,7 @@ def export_tree(
     with open_system(hosts, is_plain=is_plain, auth=auth, timeout_s=timeout_s, **client_options) as system:
         _verify_there(system, path)
         writer = ExportWriter()
-        write(writer.header(Header(path, system.cluster, _now(), system.zxids())))
+        write(writer.header(Header(path, system.cluster, _now(), system.zxids(), system.client.chroot)))
         return _export(system, Window(timeout_s), path, writer, write, progress)
 
 
@@ -97,23 +100,37 @@ def resume_export(
     progress: Progress = no_progress,
     **client_options: Any,
 ) -> Exported:
-    """Continues the file of an interrupted export behind its last whole line. Otherwise as `export_tree`.
+    """Continues the file of an interrupted export behind the last znode that may have children.
+
+    Behind that it had ephemerals, and znodes that could not be read: it looks at them again. Otherwise as
+    `export_tree`.
 
     :param file: open for reading and writing.
-    :raises ExportFileError: it is whole already, or of another path or cluster, or was changed.
+    :raises ExportFileError: it is whole already, or of another path, chroot or cluster, or was changed.
     """
-    reader = Reader(file, file.name, may_be_cut=True)
-    for _ in reader:
-        pass
+    reader = _read(file)
     if reader.footer is not None:
         raise ExportFileError(f"{file.name} is whole: there is nothing to continue")
     with open_system(hosts, is_plain=is_plain, auth=auth, timeout_s=timeout_s, **client_options) as system:
         _verify_source(reader, file.name, path, system)
         _verify_there(system, path)
-        file.seek(reader.length)
-        file.truncate()
+        file.truncate(reader.solid)
+        if reader.solid < reader.length:
+            reader = _read(file)
+        file.seek(reader.solid)
         after = None if reader.last is None else key_of(reader.last, path)
-        return _export(system, Window(timeout_s), path, reader.writer, file.write, progress, after)
+        known = {
+            path_of((after or ())[:depth], path): creates for depth, creates in enumerate(reader.open_creates)
+        }
+        return _export(system, Window(timeout_s), path, reader.writer, file.write, progress, after, known)
+
+
+def _read(file: BinaryIO) -> Reader:
+    file.seek(0)
+    reader = Reader(file, file.name, may_be_cut=True)
+    for _ in reader:
+        pass
+    return reader
 
 
 def find_changes(
@@ -144,10 +161,10 @@ def find_changes(
 
 
 def beside(
-    ours: Iterable[Entry], theirs: Iterable[Entry], root: str
+    ours: Iterable[Entry], theirs: Iterable[Entry | MovedCounter], root: str
 ) -> Iterator[tuple[Entry | None, Entry | None]]:
     """The znodes of two trees, those with one path together."""
-    left, right = iter(ours), iter(theirs)
+    left, right = iter(ours), (each for each in theirs if not isinstance(each, MovedCounter))
     mine, other = next(left, None), next(right, None)
     while mine is not None or other is not None:
         mine_at: Key | None = None if mine is None else key_of(mine.path, root)
@@ -172,8 +189,12 @@ def _change(ours: Entry | None, theirs: Entry | None) -> str:
         return "new"
     if isinstance(ours, Unread) or isinstance(theirs, Unread):
         return "unread"
-    found = ["data"] if ours.mzxid != theirs.mzxid else []
-    return " and ".join([*found, "ACL"] if ours.aversion != theirs.aversion else found)
+    differs = {
+        "data": ours.mzxid != theirs.mzxid,
+        "ACL": ours.aversion != theirs.aversion,
+        "counter": ours.creates < theirs.creates,  # children may be gone: an import would give their numbers again
+    }
+    return " and ".join(what for what, is_so in differs.items() if is_so)
 
 
 def _verify_source(reader: Reader, name: str, path: str, system: System) -> None:
@@ -185,6 +206,11 @@ def _verify_source(reader: Reader, name: str, path: str, system: System) -> None
             f"cluster {each}" if each else "a plain ZooKeeper" for each in (system.cluster, header.cluster)
         )
         raise ExportFileError(f"{name} is an export of {there}; this is {here}")
+    if header.chroot != system.client.chroot:
+        here, there = (
+            f"chroot {shown(each)}" if each else "no chroot" for each in (system.client.chroot, header.chroot)
+        )
+        raise ExportFileError(f"{name} is an export with {there}; this is {here}")
 
 
 def _verify_there(system: System, path: str) -> None:
@@ -200,8 +226,14 @@ def _export(
     write: Callable[[bytes], object],
     progress: Progress,
     after: Key | None = None,
+    known: Mapping[str, int] = MappingProxyType({}),
 ) -> Exported:
+    """
+    :param known: counters that are in the file, of `after` and those above it.
+    """
     for count, entry in enumerate(InOrder(system.client, window, path, system.around, after)):
+        if isinstance(entry, MovedCounter) and entry.creates <= known[entry.path]:
+            continue
         write(writer.entry(entry))
         if not count % TELL_EVERY:
             progress(writer.sums["znodes"], entry.path)

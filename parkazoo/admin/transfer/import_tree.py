@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple
 
 from parkazoo.admin.clients import TIMEOUT_S, Auth
@@ -65,13 +65,16 @@ def import_tree(
 
     :param hosts: of the cluster, with a chroot below which the paths shall be.
     :param file: open for reading.
-    :param overwrite: znodes that exist and differ get the file's data and ACL; otherwise they are refused.
+    :param overwrite: znodes that exist and differ get the file's data and ACL; otherwise they are refused. All
+        directories get their ACL again.
     :param dry_run: nothing is written.
     :param progress: called now and then with the step, the number of znodes so far, and the last of them.
     :raises ExportFileError: the file was cut off or changed, or lacks znodes that could not be read.
     :raises NotImportedError: znodes exist and differ, or a write was refused: it names the first.
     :raises KazooTimeoutError: an ensemble ceases to answer.
     """
+    if not file.seekable():
+        raise ExportFileError(f"{file.name} is a pipe: import reads the file several times, so write it to a disk")
     reader = _open(file)
     for count, entry in enumerate(reader):
         if not count % TELL_EVERY:
@@ -83,7 +86,7 @@ def import_tree(
             )
     assert reader.footer is not None
     with open_system(hosts, is_plain=False, auth=auth, timeout_s=timeout_s, **client_options) as system:
-        run = _Import(system, file, overwrite, timeout_s, progress)
+        run = _Import(system, file, reader.counters, overwrite, timeout_s, progress)
         planned = run.look(reader.header, reader.footer)
         if dry_run:
             return planned
@@ -98,9 +101,22 @@ def _open(file: BinaryIO) -> Reader:
 
 
 class _Import:
-    def __init__(self, system: System, file: BinaryIO, overwrite: bool, timeout_s: float, progress: Step) -> None:
+    """
+    :param counters: those of the file that are higher than in a record.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        file: BinaryIO,
+        counters: Mapping[str, int],
+        overwrite: bool,
+        timeout_s: float,
+        progress: Step,
+    ) -> None:
         self._system = system
         self._file = file
+        self._counters = counters
         self._path = _open(file).header.path
         self._overwrite = overwrite
         self._timeout_s = timeout_s
@@ -142,13 +158,18 @@ class _Import:
             if ours is None:
                 continue
             if theirs is None:
-                writes.create(ours, is_root=ours.path == self._path)
+                if ours.path == self._path:
+                    writes.create_above(ours.path)
+                writes.create(ours)
             elif (why := _obstacle(ours, theirs)) is not None:
                 raise NotImportedError(f"{shown(ours.path)} exists and {why}: run the import again")
             elif found := differences(ours, _record(theirs)):
                 if not self._overwrite:
                     raise NotImportedError(f"{shown(ours.path)} has changed meanwhile: run the import again")
                 writes.overwrite(ours, found)
+            elif self._overwrite and (ours.creates or _record(theirs).creates):
+                # An import that was interrupted may have set it here, and not yet where the children are.
+                writes.overwrite(ours, ["ACL"])
         writes.finish()
 
     def read_back(self, footer: Footer) -> tuple[int, str]:
@@ -190,7 +211,12 @@ class _Import:
                 path = (ours or theirs or Unread("", "")).path
                 self._progress(step, count, path)
             assert not isinstance(ours, Unread)
-            yield ours, theirs
+            yield self._with_counter(ours), theirs
+
+    def _with_counter(self, record: Record | None) -> Record | None:
+        if record is None or record.path not in self._counters:
+            return record
+        return record._replace(creates=self._counters[record.path])
 
 
 def _obstacle(ours: Record, theirs: Entry) -> str | None:

@@ -7,7 +7,7 @@ import uuid
 from functools import partial
 from typing import Any, NamedTuple
 
-from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError, RuntimeInconsistency
+from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
 from parkazoo.admin.clients import AGAIN_S
 from parkazoo.admin.transfer.export_file import Record, differences
@@ -16,6 +16,7 @@ from parkazoo.admin.transfer.systems import System
 from parkazoo.admin.transfer.window import LOST, Issue, Window
 from parkazoo.admin.walk import UNDER_WAY
 from parkazoo.protocol.placement import join, shown
+from parkazoo.protocol.steps import failure
 
 PAIRS = 1000  # of a create and a delete in one transaction
 TRANSACTION_BYTES = 500_000
@@ -41,6 +42,7 @@ class Writes:
 
     def __init__(self, system: System, window: Window) -> None:
         self._client = system.client
+        self._make_above = system.make_above
         self._creates = system.around.creates
         self._window = window
         self._bytes = 0
@@ -49,12 +51,21 @@ class Writes:
         self._orphans: dict[str, int] = {}
         self._names = f"parkazoo-import-{uuid.uuid4().hex[:12]}"
 
-    def create(self, record: Record, is_root: bool) -> None:
-        """
-        :param is_root: all above it, also above a chroot, is made too.
+    def create_above(self, path: str) -> None:
+        """Makes what is missing above a path, with an open ACL: the file has none of it. Waits until it is there.
+
         :raises NotImportedError: a write was refused.
         """
-        make = partial(self._client.create_async, record.path, record.data, acl=list(record.acl), makepath=is_root)
+        self._under_way += 1
+        self._begin_above(path)
+        while self._under_way:
+            self._window.wait()
+
+    def create(self, record: Record) -> None:
+        """
+        :raises NotImportedError: a write was refused.
+        """
+        make = partial(self._client.create_async, record.path, record.data, acl=list(record.acl))
         self._send(_Write(record, make, True))
 
     def overwrite(self, record: Record, what: list[str]) -> None:
@@ -81,6 +92,18 @@ class Writes:
         """Waits until all is done."""
         self._settle()
         self._window.drain()
+
+    def _begin_above(self, path: str) -> None:
+        self._window.write(partial(self._make_above, path), partial(self._end_above, path))
+
+    def _end_above(self, path: str, answer: Any) -> None:
+        if isinstance(answer, LOST):
+            time.sleep(AGAIN_S)
+            self._begin_above(path)
+        elif isinstance(answer, Exception):
+            raise _refused(f"what is missing above {path}", answer)
+        else:
+            self._under_way -= 1
 
     # ---- creates and sets ----------------------------------------------------------------------
 
@@ -159,11 +182,9 @@ class Writes:
         if isinstance(answer, LOST):
             self._window.read(partial(self._client.sync_async, record.path), lambda _: self._look_again(record))
             return
-        results = [answer] if isinstance(answer, Exception) else answer
-        errors = [each for each in results if isinstance(each, Exception)]
-        if errors:
-            errors.sort(key=lambda each: isinstance(each, RuntimeInconsistency))
-            raise _refused(record.path, errors[0])
+        error = answer if isinstance(answer, Exception) else failure(answer)[1]
+        if error is not None:
+            raise _refused(record.path, error)
         self._raise(record, seen)
 
     def _look_again(self, record: Record) -> None:

@@ -9,7 +9,16 @@ from typing import Any, NamedTuple
 
 from kazoo.exceptions import NoAuthError, NoNodeError
 
-from parkazoo.admin.transfer.export_file import COUNTER, EPHEMERAL, Entry, Key, Record, Unread, path_of
+from parkazoo.admin.transfer.export_file import (
+    COUNTER,
+    EPHEMERAL,
+    Entry,
+    Key,
+    MovedCounter,
+    Record,
+    Unread,
+    path_of,
+)
 from parkazoo.admin.transfer.window import Window
 from parkazoo.admin.walk import NAMES_HELD, UNDER_WAY
 from parkazoo.protocol.rights import is_masked
@@ -76,7 +85,7 @@ class _Node:
         self.path = path
         self.rest = rest
         self.answers: list[Any] = []
-        self.found: Entry | None = None
+        self.found: Entry | MovedCounter | None = None
         self.is_read = False
 
     @property
@@ -90,7 +99,8 @@ class InOrder:
     A znode's data and ACL are of one moment, a directory's counter of the moment of its listing; the tree is not
     of one moment. Znodes that come or go meanwhile may be there or not, each under a parent that is.
 
-    :param after: where to go on: this znode and all before it are left out.
+    :param after: where to go on, a znode that may have children. All before it are left out; of itself and of
+        those above it there is the counter alone, which may have moved.
     """
 
     def __init__(self, client: Any, window: Window, root: str, around: Around, after: Key | None = None) -> None:
@@ -107,7 +117,7 @@ class InOrder:
         self._largest = 0
         self._read((), None)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[Entry | MovedCounter]:
         while self._nodes or self._rests:
             self._start_more()
             if self._nodes and self._nodes[0][2].is_read and not self._comes_before():
@@ -146,7 +156,9 @@ class InOrder:
         if self._around.is_left_out(node.path):
             node.is_read = True
         elif self._around.is_reserved(node.path):
-            node.found, node.is_read = Unread(node.path, "its name is reserved for ParKazoo"), True
+            node.is_read = True
+            if not self._was_told(node):
+                node.found = Unread(node.path, "its name is reserved for ParKazoo")
         else:
             self._reading += 1
             self._ask(node)
@@ -208,12 +220,17 @@ class InOrder:
             raise error
         self._end(node)
 
+    def _was_told(self, node: _Node) -> bool:
+        return self._after is not None and node.key <= self._after
+
     def _end(self, node: _Node, names: list[str] | None = None) -> None:
         self._reading -= 1
         node.is_read = True
-        if self._after is not None and node.key <= self._after:
+        if self._was_told(node):
             self._bytes -= node.size
-            node.found = None
+            found, node.found = node.found, None
+            if isinstance(found, Record) and found.kind != EPHEMERAL:
+                node.found = MovedCounter(found.path, found.creates)
         if names:
             self._names += len(names)
             rest = _Rest(node.key, names)

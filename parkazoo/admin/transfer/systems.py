@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
+from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.admin.clients import SESSION_TIMEOUT_S, Auth
 from parkazoo.admin.transfer.in_order import Around, creates_of
 from parkazoo.client import ParKazooClient
+from parkazoo.compat.creation import ensure_path
 from parkazoo.errors import ClusterMapError
-from parkazoo.protocol.placement import CERTAIN, ENSEMBLE, OURS, is_of_zookeeper, is_reserved
+from parkazoo.protocol.placement import (
+    CERTAIN,
+    ENSEMBLE,
+    OURS,
+    PINNED,
+    Directory,
+    is_of_zookeeper,
+    is_reserved,
+    split,
+)
 from parkazoo.types import ZnodeStat
 
 log = logging.getLogger("parkazoo.transfer")
@@ -25,11 +36,13 @@ class System(NamedTuple):
     """A client, and what a walk through its tree has to know.
 
     :param cluster: of the map; None: plain ZooKeeper.
+    :param make_above: makes what is missing above a path, also above the chroot, open to all; returns a result.
     """
 
     client: Any
     around: Around
     cluster: str | None
+    make_above: Callable[[str], Any]
 
     def zxids(self) -> dict[str, str]:
         """By ensemble, the last that the client has seen."""
@@ -71,7 +84,7 @@ def _plain(client: Any, hosts: str, chroot: str) -> System:
         lambda path: is_of_zookeeper(_physical(chroot, path)),
         lambda path: is_reserved(_physical(chroot, path)),
     )
-    return System(client, around, None)
+    return System(client, around, None, lambda path: client.ensure_path_async(split(path)[0]))
 
 
 def _cluster(client: ParKazooClient, timeout_s: float, chroot: str) -> System:
@@ -81,19 +94,31 @@ def _cluster(client: ParKazooClient, timeout_s: float, chroot: str) -> System:
     assert session is not None and client.cluster_map is not None
 
     def creates(path: str, stat: ZnodeStat) -> int:
-        """A stat leaves pin and proof out, but the next number does not."""
-        physical = _physical(chroot, path)
         assert session is not None and session.driver is not None
-        d = session.driver.context.places.known(physical)
-        has_marks = d.is_native and d.certainty < CERTAIN and physical != "/" and stat.numChildren > 0
-        return creates_of(stat) + (len(OURS) if has_marks else 0)
+        d = session.driver.context.places.known(_physical(chroot, path))
+        return creates_of(stat) + marks_left_out(d, stat)
 
     around = Around(
         creates,
         lambda path: is_of_zookeeper(_physical(chroot, path)) or is_reserved(_physical(chroot, path)),
         lambda path: False,
     )
-    return System(client, around, client.cluster_map.cluster)
+    return System(
+        client,
+        around,
+        client.cluster_map.cluster,
+        lambda path: ensure_path(client, split(_physical(chroot, path))[0], OPEN_ACL_UNSAFE),
+    )
+
+
+def marks_left_out(d: Directory, stat: ZnodeStat) -> int:
+    """How many children the directory's own stat may leave out, though the next number counts them: pin and proof.
+
+    :param stat: as a client returns it.
+    """
+    if not d.is_native or d.certainty == CERTAIN:
+        return 0
+    return len(OURS) if d.certainty == PINNED or stat.numChildren else 0
 
 
 def _physical(chroot: str, path: str) -> str:
