@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import unittest
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, Id, Permissions
 
@@ -61,6 +61,21 @@ THEIRS = {  # of clients: none of it is the command's
 
 def ensemble(*shared: Id, changed: Callable[[str], None] = lambda path: None) -> Znodes:
     return Znodes({**{path: closed(*shared) for path in PARTS}, **THEIRS}, changed)
+
+
+def at_set(moment: int, do: Callable[[], None]) -> Callable[[str], None]:
+    """Make a `before_set` that calls `do` before the change of that number, from 0."""
+    calls = itertools.count()
+
+    def before_set(path: str) -> None:
+        if next(calls) == moment:
+            do()
+
+    return before_set
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
 
 
 class Rotation(unittest.TestCase):
@@ -144,11 +159,7 @@ class TestAdd(Rotation):
     def test_interrupted_anywhere(self) -> None:
         for moment in itertools.count(1, 3):
             self.setUp()
-            calls = itertools.count()
-
-            def before_set(path: str, calls: Iterator[int] = calls, moment: int = moment) -> None:
-                if next(calls) == moment:
-                    raise KeyboardInterrupt
+            before_set = at_set(moment, interrupt)
 
             try:
                 self.add(NEW, self.trees(OLD, before_set=before_set))
@@ -162,11 +173,7 @@ class TestAdd(Rotation):
         """At each change of one, the other does all of its work."""
         for moment in range(0, 2 * len(PARTS), 7):
             self.setUp()
-            calls = itertools.count()
-
-            def before_set(path: str, calls: Iterator[int] = calls, moment: int = moment) -> None:
-                if next(calls) == moment:
-                    self.add(NEW, self.trees(OLD))
+            before_set = at_set(moment, lambda: self.add(NEW, self.trees(OLD)))
 
             self.add(NEW, self.trees(OLD, before_set=before_set))
             self.assert_closed_to(OLD, NEW)
@@ -174,11 +181,7 @@ class TestAdd(Rotation):
     def test_another_identity_at_once(self) -> None:
         for moment in range(0, 2 * len(PARTS), 7):
             self.setUp()
-            calls = itertools.count()
-
-            def before_set(path: str, calls: Iterator[int] = calls, moment: int = moment) -> None:
-                if next(calls) == moment:
-                    self.add(OTHER, self.trees(OLD))
+            before_set = at_set(moment, lambda: self.add(OTHER, self.trees(OLD)))
 
             self.add(NEW, self.trees(OLD, before_set=before_set))
             self.assert_closed_to(OLD, NEW, OTHER)
@@ -271,11 +274,7 @@ class TestRemove(Rotation):
     def test_interrupted_anywhere(self) -> None:
         for moment in range(0, 2 * len(PARTS), 3):
             self.setUp()
-            calls = itertools.count()
-
-            def before_set(path: str, calls: Iterator[int] = calls, moment: int = moment) -> None:
-                if next(calls) == moment:
-                    raise KeyboardInterrupt
+            before_set = at_set(moment, interrupt)
 
             self.assertRaises(KeyboardInterrupt, self.remove, OLD, self.trees(NEW, before_set=before_set))
             self.remove(OLD, self.trees(NEW))
@@ -284,23 +283,15 @@ class TestRemove(Rotation):
     def test_twice_at_once(self) -> None:
         for moment in range(0, 2 * len(PARTS), 7):
             self.setUp()
-            calls = itertools.count()
-
-            def before_set(path: str, calls: Iterator[int] = calls, moment: int = moment) -> None:
-                if next(calls) == moment:
-                    self.remove(OLD, self.trees(NEW))
+            before_set = at_set(moment, lambda: self.remove(OLD, self.trees(NEW)))
 
             self.remove(OLD, self.trees(NEW, before_set=before_set))
             self.assert_closed_to(NEW)
 
     def test_the_last_two_at_once(self) -> None:
         """Each finds the other one there; the first that writes decides."""
-        calls = itertools.count()
         self.working = set()
-
-        def before_set(path: str) -> None:
-            if next(calls) == 0:
-                self.remove(NEW, self.trees(OLD))
+        before_set = at_set(0, lambda: self.remove(NEW, self.trees(OLD)))
 
         with self.assertRaisesRegex(ClusterMapError, "^digest:parkazoo is the last identity of the cluster"):
             self.remove(OLD, self.trees(NEW, OLD, before_set=before_set))
@@ -324,11 +315,7 @@ class TestRemove(Rotation):
                     for path in FENCE_NAMES:
                         for each in self.znodes:
                             each.set(path, [entry for entry in each.acl(path) if entry.id not in (lacks, OTHER)])
-                calls = itertools.count()
-
-                def before_set(path: str, calls: Iterator[int] = calls, moment: int = moment) -> None:
-                    if next(calls) == moment:
-                        self.remove(OLD, self.trees(OLD, NEW, OTHER))
+                before_set = at_set(moment, lambda: self.remove(OLD, self.trees(OLD, NEW, OTHER)))
 
                 self.remove(NEW, self.trees(OLD, NEW, OTHER, before_set=before_set))
                 self.assert_closed_to(OTHER)
