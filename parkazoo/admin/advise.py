@@ -18,14 +18,13 @@ from parkazoo.admin.clients import (
     try_each,
     unreachable,
 )
-from parkazoo.admin.looking import Looker
+from parkazoo.admin.looking import Looker, sessions_of
 from parkazoo.admin.rates import ClusterLook, Rates, rates_between
 from parkazoo.admin.recursive_watch import Followers
 from parkazoo.admin.write_counts import ChangeCounts, DirectoryWrites, counted_by_looks
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import MAP, is_of_zookeeper, is_reserved, join
-from parkazoo.protocol.registration import format_session
 
 FOLLOW_S = 15.0
 SAMPLE_S = 60.0
@@ -124,7 +123,7 @@ def _by_events(looker: Looker, clients: Clients, seconds: float) -> _Counted:
     with Followers(looker.auth, looker.options, by_path=True) as followers:
         followers.follow(looker.map)
         sessions = followers.sessions()
-        own = [*sessions.values(), *_sessions(clients)]
+        own = [*sessions.values(), *sessions_of(clients)]
         before = looker.look(own)
         followers.take()
         began_s = time.monotonic()
@@ -150,7 +149,7 @@ def _take(followers: Followers, counts: Mapping[str, ChangeCounts]) -> None:
 
 
 def _by_looks(looker: Looker, clients: Clients, seconds: float) -> _Counted:
-    own = [*_sessions(clients)]
+    own = sessions_of(clients)
     before = looker.look(own)
     began_s = time.monotonic()
     first, unseen = _try_paced(clients, look_at_all)
@@ -171,10 +170,6 @@ def _try_paced(
     """As `try_each`, each with a pace of its own. At ^C no request passes any more."""
     is_over = threading.Event()
     return try_each(clients, lambda client: function(client, Pace(is_over.is_set)), is_over)
-
-
-def _sessions(clients: Clients) -> list[str]:
-    return [format_session(each.zk.client_id[0]) for each in clients.values() if each.zk.client_id is not None]
 
 
 def _rates(before: ClusterLook, now: ClusterLook) -> Rates:

@@ -104,13 +104,10 @@ def _asked(
     def answer() -> tuple[str, Any]:
         path, result = waiting.popleft()
         try:
-            return path, client.wait(path, result)
-        except LostError:
-            pass
-        except (NoNodeError, NoRightError) as error:
-            return path, error
-        try:
-            return path, client.patiently(lambda: client.wait(path, ask(path)))
+            try:
+                return path, client.wait(path, result)
+            except LostError:
+                return path, client.patiently(lambda: client.wait(path, ask(path)))
         except (NoNodeError, NoRightError) as error:
             return path, error
 

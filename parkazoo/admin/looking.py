@@ -84,14 +84,8 @@ class Looker(AbstractContextManager["Looker"]):
         time_s, at_s = time.time(), time.monotonic()
         servers = for_each(self._servers, lambda each: self._ask(*each))
         registered, unread = try_each(self._clients, self._registered)
-        ours = {
-            format_session(client.zk.client_id[0])
-            for client in self._clients.values()
-            if client.zk.client_id is not None
-        }
-        return ClusterLook(
-            time_s, at_s, self.map.cluster, self.map.epoch, servers, registered, unread, frozenset({*own, *ours})
-        )
+        ours = frozenset({*own, *sessions_of(self._clients)})
+        return ClusterLook(time_s, at_s, self.map.cluster, self.map.epoch, servers, registered, unread, ours)
 
     def _newer_map(self, client: AdminClient) -> ClusterMap | None:
         if not client.zk.connected:
@@ -139,3 +133,8 @@ def _connected(cluster_map: ClusterMap, options: Options, timeout_s: float) -> I
         for each in every.values():
             each.timeout_s = LOOK_S
         yield {name: every[name] for name in cluster_map.names}
+
+
+def sessions_of(clients: Mapping[str, AdminClient]) -> list[str]:
+    """Returns the ids of their sessions, as servers write them."""
+    return [format_session(each.zk.client_id[0]) for each in clients.values() if each.zk.client_id is not None]

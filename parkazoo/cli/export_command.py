@@ -74,11 +74,11 @@ def export(
         }
         where = servers + chroot, normalised(path)
         if changes is not None:
+            console, has_changed = Console(), False
             with changes.open("rb") as since:
-                has_changed = False
                 for change in find_changes(*where, since, **options):
                     has_changed = True
-                    Console().print(plain(f"{change.what:<13} {change.path}"), soft_wrap=True)
+                    console.print(plain(f"{change.what:<13} {change.path}"), soft_wrap=True)
             if has_changed:
                 raise typer.Exit(1)
             return

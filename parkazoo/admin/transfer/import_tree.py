@@ -136,7 +136,7 @@ class _Import:
                 raise NotImportedError(f"{shown(ours.path)} is reserved: nothing was written")
             elif theirs is None:
                 created += 1
-            elif (why := _obstacle(ours, theirs)) is not None:
+            elif (why := _obstacle(theirs)) is not None:
                 raise NotImportedError(f"{shown(ours.path)} exists and {why}: nothing was written")
             elif found := differences(ours, _record(theirs)):
                 differing += 1
@@ -161,7 +161,7 @@ class _Import:
                 if ours.path == self._path:
                     writes.create_above(ours.path)
                 writes.create(ours)
-            elif (why := _obstacle(ours, theirs)) is not None:
+            elif (why := _obstacle(theirs)) is not None:
                 raise NotImportedError(f"{shown(ours.path)} exists and {why}: run the import again")
             elif found := differences(ours, _record(theirs)):
                 if not self._overwrite:
@@ -186,7 +186,7 @@ class _Import:
                 continue
             if theirs is None:
                 raise NotImportedError(f"{shown(ours.path)} is gone again: run the import again")
-            if (why := _obstacle(ours, theirs)) is not None:
+            if (why := _obstacle(theirs)) is not None:
                 raise NotImportedError(f"{shown(ours.path)} {why}: run the import again")
             there = _record(theirs)
             if found := differences(ours, there):
@@ -219,7 +219,7 @@ class _Import:
         return record._replace(creates=self._counters[record.path])
 
 
-def _obstacle(ours: Record, theirs: Entry) -> str | None:
+def _obstacle(theirs: Entry) -> str | None:
     """Why a znode can be neither left nor overwritten; None if it can."""
     if isinstance(theirs, Unread):
         return f"cannot be read ({theirs.why})"
