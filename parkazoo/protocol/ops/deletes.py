@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from kazoo.exceptions import BadVersionError, NoAuthError, NoNodeError, NotEmptyError
+from kazoo.exceptions import BadVersionError, ConnectionLoss, NoAuthError, NoNodeError, NotEmptyError
 
 from parkazoo.kazoo_private import Delete, Exists, GetChildren, GetData
 from parkazoo.protocol.context import Context
@@ -19,7 +19,7 @@ from parkazoo.protocol.directory import (
 from parkazoo.protocol.ops.creates import REFUSALS, names_mirror
 from parkazoo.protocol.placement import CERTAIN, GUESS, OURS, PROOF, Directory, split
 from parkazoo.protocol.presence import is_proved_by, mirror_is_enough
-from parkazoo.protocol.steps import IMPOSSIBLE, Either, Operation, WriteRequest, ask, commit
+from parkazoo.protocol.steps import IMPOSSIBLE, Either, Operation, WriteRequest, ask, commit, placed
 from parkazoo.protocol.where.lookup import at, decided, verify_whole
 from parkazoo.protocol.where.places import directory
 
@@ -27,11 +27,18 @@ from parkazoo.protocol.where.places import directory
 def delete(context: Context, request: Delete) -> Operation[bool]:
     path, places = request.path, context.places
     places.forget(path)
-    d = places.known(path)
+    above, d = places.both(path)
     own = () if d.certainty < CERTAIN else REFUSALS if d.is_native else (NoNodeError, BadVersionError)
     with context.past.begin((path,), d.home.ensemble, own) as change:
         try:
-            d = yield from _delete(context, request)
+            result = None
+            if above.certainty == CERTAIN:  # as at(), without its calls
+                ensemble, physical = d.home
+                (result,) = yield ((ensemble, request if physical == path else placed(request, physical)),)
+                if context.away or isinstance(result, ConnectionLoss):
+                    context.answered(ensemble, result)
+            if result is not True:
+                d = yield from _delete(context, request, d, result)
         except NoNodeError:
             yield from verify_may_delete_in(context, split(path)[0])
             raise
@@ -40,15 +47,21 @@ def delete(context: Context, request: Delete) -> Operation[bool]:
     return True
 
 
-def _delete(context: Context, request: Delete) -> Operation[Directory]:
-    """Where the home was."""
+def _delete(
+    context: Context, request: Delete, d: Directory, result: bool | Exception | None
+) -> Operation[Directory]:
+    """Where the home was.
+
+    :param result: what it has been answered at the home of `d`; None: it has not been sent.
+    """
     while True:
-        answers, d = yield from at(context, request)
-        result = answers[0]
+        if result is None:
+            (result,), d = yield from at(context, request)
         if not isinstance(result, Exception):
             return d
         if not isinstance(result, NotEmptyError) or (d.certainty == CERTAIN and d.is_native):
             raise result
+        result = None
         try:
             if (pinned := (yield from look_at_pin(context, d))) is None:
                 continue

@@ -72,7 +72,7 @@ class Places:
         self._childless: set[str] = set()
         self.count = 0
         self._begun: dict[str, int] = {}  # the count when this client began or ended to make or delete a path
-        self._forgotten = 0  # the highest count that has fallen out
+        self._forgotten = 0  # the count when the earlier ones were dropped
         self._heir: Places | None = None  # of the form after this
         self.known: Callable[[str], Directory] = self._directories.__getitem__
         self.is_childless = self._childless.__contains__
@@ -237,10 +237,10 @@ class Places:
                 del self._hints[path]
             self._childless.discard(path)
             self.count += 1
-            self._begun.pop(path, None)
             self._begun[path] = self.count
             if len(self._begun) > CHANGES_REMEMBERED:
-                self._forgotten = self._begun.pop(next(iter(self._begun)))
+                self._forgotten = self.count
+                self._begun.clear()
             heir = self._heir
         if heir is not None:
             heir.forget(path)
