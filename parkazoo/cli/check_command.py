@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.box import SIMPLE
@@ -19,17 +20,20 @@ from rich.text import Text
 from parkazoo.admin.arguments import WrongArgumentError
 from parkazoo.admin.health import FINE, LEVELS, TOPICS, UNKNOWN, UNTOLD, WARNING, WRONG, Health, check_cluster
 from parkazoo.admin.inquiry import ADMIN_PORT
+from parkazoo.admin.stopping import StopAnswer, may_stop
 from parkazoo.cli.json_documents import print_json
 from parkazoo.cli.options import (
     Auth,
     Ca,
     Cert,
+    ConnectionOptions,
     Hosts,
     Json,
     Key,
     connection_options,
     seconds_option,
     split_hosts,
+    with_ports,
 )
 from parkazoo.cli.plain_text import escaped, plain
 from parkazoo.errors import ClusterMapError
@@ -38,6 +42,8 @@ QUESTION_S = 5.0
 STYLES = {WRONG: "bold red", WARNING: "yellow", UNKNOWN: "magenta", FINE: "green"}
 NAGIOS_WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")  # by exit status
 OK, NAGIOS_WARNING, CRITICAL, NAGIOS_UNKNOWN = range(4)
+STOP_STATUS = {True: (OK, 0), False: (CRITICAL, 1), None: (NAGIOS_UNKNOWN, 3)}  # the word, the exit status
+PAUSE_S = 1.0  # between two questions whether a server may stop
 MOST_CHARACTERS = 300  # of the one line, without its figures
 
 
@@ -61,6 +67,15 @@ def check(
         int,
         typer.Option(min=0, max=65535, metavar="PORT", help="Of the servers' AdminServers; 0: do not ask them."),
     ] = ADMIN_PORT,
+    stop: Annotated[
+        str | None,
+        typer.Option(
+            "--stop", metavar="H:P", help="Only: may this server be stopped now? 0: yes, 1: no, 3: unknown."
+        ),
+    ] = None,
+    wait: Annotated[
+        float, seconds_option("With --stop: ask again until it may, so long at most.", 0, 86400)
+    ] = 0.0,
     auth: Auth = None,
     timeout: Annotated[
         float,
@@ -79,9 +94,15 @@ def check(
     """
     if json and format is not Format.TEXT:
         raise typer.BadParameter("give --json or --format, not both")
+    if stop is not None:
+        if json or strict or format is not Format.TEXT:
+            raise typer.BadParameter("give --stop without --json, --strict and --format")
+        _tell_stop(hosts, stop, wait, connection_options(auth, timeout, ca, cert, key))
+    if wait:
+        raise typer.BadParameter("--wait belongs to --stop")
     is_nagios = format is Format.NAGIOS
     console = Console()
-    with _ended_in_time(4 * timeout + 20, is_nagios):
+    with _ended_in_time(_limit_s(timeout), is_nagios):
         try:
             servers, _ = split_hosts(hosts)
             options = connection_options(auth, timeout, ca, cert, key)
@@ -103,6 +124,35 @@ def check(
         _print(console, found)
     if found.verdict() == WRONG or (strict and found.verdict() != FINE):
         raise typer.Exit(1)
+
+
+def _tell_stop(hosts: str, server: str, wait_s: float, options: ConnectionOptions) -> NoReturn:
+    """Ends the command with the answer whether `server` may be stopped."""
+    servers, _ = split_hosts(hosts)
+    server = with_ports(server)
+    deadline = time.monotonic() + wait_s
+    while True:
+        with _ended_in_time(_limit_s(options["timeout_s"]), is_nagios=True):
+            answer = _ask_stop(servers, server, options)
+        if answer.is_safe or not answer.may_change or time.monotonic() + PAUSE_S >= deadline:
+            status, exit_status = STOP_STATUS[answer.is_safe]
+            typer.echo(nagios_line(status, answer.told))
+            raise typer.Exit(exit_status)
+        time.sleep(PAUSE_S)
+
+
+def _ask_stop(hosts: str, server: str, options: ConnectionOptions) -> StopAnswer:
+    try:
+        return may_stop(hosts, server, **options)
+    except WrongArgumentError:
+        raise
+    except ClusterMapError as error:
+        return StopAnswer(None, str(error))
+
+
+def _limit_s(timeout_s: float) -> float:
+    """How long one check may take."""
+    return 4 * timeout_s + 20
 
 
 @contextmanager

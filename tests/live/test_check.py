@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from parkazoo.local import LocalCluster
 from tests.live.map_case import error_of, free_port, run_command
 from tests.live.secured import configure
+from tests.live.world import DEADLINE_S
 
 ONE_SERVER_S = "3"  # they answer at once, or never
 
@@ -99,6 +100,31 @@ class CheckCommandTest(unittest.TestCase):
         self.assertEqual(found["quorum"][3], "2 of 3 voting members serve")
         self.assertIn(f"server {server}: ", found["map"][3])
         return [server]
+
+    def test_may_stop(self) -> None:
+        """The leader or a follower may stop while all serve; none while one is away."""
+        one = self.a.followers()[0]
+        addresses = [self.a.leader().address, one.address]
+        for server in addresses:
+            self.may_stop(server, 0, "OK - .* may stop: 2 of 3 voting members of a go on")
+        one.kill()
+        for server in addresses:
+            self.may_stop(server, 1, rf"CRITICAL - do not stop .*{re.escape(one.address)}: ")
+        one.start()
+        self.may_stop(self.a.hosts.split(",")[0], 0, "OK")
+        strange = f"127.0.0.1:{free_port()}"
+        self.assertIn(
+            f"the map does not name server {strange}",
+            error_of("check", "--hosts", self.a.hosts, "--stop", strange, status=2),
+        )
+
+    def may_stop(self, server: str, status: int, pattern: str) -> None:
+        """A safe one is awaited: on a busy machine a follower may lag."""
+        wait = ("--wait", f"{DEADLINE_S:g}") if status == 0 else ()
+        timeout = ("--timeout", f"{DEADLINE_S:g}")
+        ended, out, err = run_command("check", "--hosts", self.a.hosts, "--stop", server, *timeout, *wait)
+        self.assertEqual((ended, err), (status, ""), out)
+        self.assertRegex(out, f"^PARKAZOO {pattern}")
 
 
 class WithoutServersTest(unittest.TestCase):
