@@ -73,7 +73,7 @@ def look_at_all(client: AdminClient, pace: Pace) -> Looked:
     level = ["/"]
     while level:
         deeper: list[str] = []
-        for path, answer in _asked(client, "get_children", level, pace, None, True):  # no watch, but the stat
+        for path, answer in ask_each(client, "get_children", level, pace, None, True):  # no watch, but the stat
             if isinstance(answer, Exception):
                 hidden += isinstance(answer, NoRightError)
                 continue
@@ -91,11 +91,11 @@ def look_at_all(client: AdminClient, pace: Pace) -> Looked:
 
 def stats_of(client: AdminClient, paths: Sequence[str], pace: Pace) -> Iterator[tuple[str, ZnodeStat | None]]:
     """Yields the stat of each znode; None: it is gone, or may not be read."""
-    for path, answer in _asked(client, "exists", paths, pace):
+    for path, answer in ask_each(client, "exists", paths, pace):
         yield path, None if isinstance(answer, Exception) else answer
 
 
-def _asked(
+def ask_each(
     client: AdminClient, method: str, paths: Sequence[str], pace: Pace, *arguments: object
 ) -> Iterator[tuple[str, Any]]:
     """Yields each path with its answer, or with NoNodeError or NoRightError."""

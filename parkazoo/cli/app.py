@@ -16,6 +16,7 @@ from parkazoo import __version__
 from parkazoo.admin.arguments import WrongArgumentError
 from parkazoo.cli import (
     advise_command,
+    backup_command,
     check_command,
     clients_command,
     export_command,
@@ -59,6 +60,7 @@ def make_app() -> typer.Typer:
     ready_command.register(app)
     clients_command.register(app)
     fsck_command.register(app)
+    backup_command.register(app)
     export_command.register(app)
     import_command.register(app)
     return app
