@@ -36,6 +36,7 @@ from parkazoo.cli.options import (
     split_hosts,
 )
 from parkazoo.cli.top_screen import SPARK_COLUMNS, screen
+from parkazoo.cli.top_web import WebPage
 
 INTERVAL_S = 2.0
 PAUSE = 0.5  # at least, of a look's own time
@@ -75,6 +76,10 @@ def top(
         Path | None,
         typer.Option(**FILE, metavar="FILE", help="Show what --record has written. No server is asked."),
     ] = None,
+    web: Annotated[
+        str | None,
+        typer.Option(metavar="[ADDRESS:]PORT", help="Show it as a page in a browser, served on loopback."),
+    ] = None,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,
     ca: Ca = None,
@@ -85,22 +90,31 @@ def top(
     if once and count is not None:
         raise typer.BadParameter("give --once or --count, not both")
     console = Console()
+    if web is not None and (once or json):
+        raise typer.BadParameter("give --web without --once and --json")
     is_live = not once and not json and console.is_terminal
     if replay is not None:
         if record is not None or follow:
             raise typer.BadParameter("give --replay without --record and --follow: no server is asked")
-        show = _print_line if json else _Screens(console, _recorded, clears=is_live)
-        with until_interrupted() as is_ended:
-            for rates in _replayed(replay, interval if is_live else 0.0, once, count, is_ended):
+        show: Callable[[Rates], None] = _print_line if json else _Screens(console, _recorded, clears=is_live)
+        with until_interrupted() as is_ended, ExitStack() as stack:
+            if web is not None:
+                show = stack.enter_context(_serve(web, f"{replay.name}, a look every {interval:g} s"))
+            for rates in _replayed(replay, interval if is_live or web is not None else 0.0, once, count, is_ended):
                 show(rates)
+            while web is not None and not is_ended():
+                time.sleep(interval)  # a page that has all goes on until ^C
         return
     if hosts is None:
         raise typer.BadParameter("give --hosts, or --replay")
     servers, _ = split_hosts(hosts)
     options = connection_options(auth, timeout, ca, cert, key)
     times = 1 if once else count
-    show = _print_line if json else _Screens(console, lambda _: f"every {interval:g} s", clears=is_live)
+    about = f"every {interval:g} s"
+    show = _print_line if json else _Screens(console, lambda _: about, clears=is_live)
     with until_interrupted() as is_ended, ExitStack() as stack:
+        if web is not None:
+            show = stack.enter_context(_serve(web, about))
         recorder = stack.enter_context(Recorder(record)) if record is not None else None
         looker = stack.enter_context(Looker(servers, **options))
         followers = stack.enter_context(Followers(looker.auth, looker.options)) if follow else None
@@ -170,6 +184,12 @@ def _replayed(
 
 def _recorded(rates: Rates) -> str:
     return time.strftime("on %Y-%m-%d", time.localtime(rates.time_s))
+
+
+def _serve(address: str, about: str) -> WebPage:
+    page = WebPage(address, about)
+    typer.echo(f"{page.url} until ^C")
+    return page
 
 
 def _print_line(rates: Rates) -> None:

@@ -183,16 +183,25 @@ def is_policy(each: Any) -> bool:
 
 
 class TestUser(unittest.TestCase):
-    def setUp(self) -> None:
+    @classmethod
+    def setUpClass(cls) -> None:
         folder = tempfile.TemporaryDirectory(prefix="parkazoo-typing-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+        cls.python = install(cls.folder)
+
+    def test_files_beside_the_modules(self) -> None:
+        """The wheel has the page of `parkazoo top --web`."""
+        script = "from parkazoo.cli import __path__ as p; import os; print(*os.listdir(p[0] + '/top_page'))"
+        ran = subprocess.run(
+            [self.python, "-c", script], cwd=self.folder, capture_output=True, text=True, check=True
+        )
+        self.assertEqual({*ran.stdout.split()}, {"top.html", "top.css", "top.js"})
 
     def test_mypy(self) -> None:
-        python = install(self.folder)
         program = shutil.copy(USER, self.folder)  # where it stands mypy would find the checkout, not the wheel
         mypy = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--config-file="]
-        options = ["--python-executable", str(python), "--cache-dir", str(self.folder / "cache")]
+        options = ["--python-executable", str(self.python), "--cache-dir", str(self.folder / "cache")]
         ran = subprocess.run(
             [*mypy, *options, program], cwd=self.folder, capture_output=True, text=True, check=False
         )
