@@ -4,6 +4,8 @@
 # make quick         the tests without servers and a slice of the others, in less than two minutes
 # make faults        servers and clients killed, frozen and cut off for 10 minutes; [MINUTES=30] [SEED=1] [GROW=1]
 # make fuzz          the same random calls on kazoo and on ParKazoo for 10 minutes; [MINUTES=30] [SEED=1] [GROWN=1]
+# make drill         an operator's steps, as a page of docs/operations has them, under a load that checks itself;
+#                    NAME=rolling-restart
 # make lives         1,000 lost connections and 100 expired sessions of one client, and what it holds before and after
 # make explore       every pair of operations in every order, and threes at random, for 30 minutes; [MINUTES=5] [SEED=1]
 # make bench-client  ParKazooClient beside KazooClient: ratios, goals, a plot; some ten minutes; [PAIRS=15] [SEED=1]
@@ -16,7 +18,7 @@
 
 PYTHON ?= python3
 
-.PHONY: help demo test quick faults fuzz lives explore bench-client evaluate check clean
+.PHONY: help demo test quick faults drill fuzz lives explore bench-client evaluate check clean
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -32,6 +34,9 @@ quick: .venv/has-dev
 
 faults: .venv/has-dev
 	@.venv/bin/python -m tests.faults $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(GROW),--grow)
+
+drill: .venv/has-dev
+	@.venv/bin/python -m tests.drills $(or $(NAME),rolling-restart)
 
 fuzz: .venv/has-dev
 	@.venv/bin/python -m tests.fuzz $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(GROWN),--grown)

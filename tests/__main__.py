@@ -44,7 +44,7 @@ MEMORY_NEEDED = 4 << 30  # bytes
 ROOMS = ("protocol", "engine", "wire", "compat", "structures", "admin", "repository")
 PURE = tuple(f"tests/{room}/test_*.py" for room in ROOMS)
 CLIENT = ("tests/live/test_client_*.py",)
-FAULTS = ("tests/faults/test_*.py", "tests/faults/judges/test_*.py")
+FAULTS = ("tests/faults/test_*.py", "tests/faults/judges/test_*.py", "tests/drills/test_*.py")
 SUITE = ("tests/kazoo_suite/suite.py",)
 SLICE = tuple(
     f"tests/live/test_{name}.py"

@@ -15,6 +15,7 @@ from types import TracebackType
 from bench import ROOT
 from parkazoo.local import LocalClusterError
 from parkazoo.local.supervisor import Supervisor
+from tests.faults.call_count import CALLS
 from tests.faults.load import Load, Record
 
 POLL_S = 0.1
@@ -24,7 +25,7 @@ END_TIMEOUT_S = 120.0
 PROGRESS = 3  # records, so that one that is written before an operation hangs is none
 STACK_TIMEOUT_S = 2.0
 TAIL_BYTES = 1 << 20
-BY_THEMSELVES = ("state", "sessions", "servers", "seen", "beat")  # records that show no progress
+BY_THEMSELVES = ("state", "sessions", "servers", "seen", "beat", CALLS)  # records that show no progress
 
 
 class Member:
@@ -65,6 +66,7 @@ class Crew:
     What is wrong with a worker is in `problems`, with the name of its load.
 
     :param inside: by a worker's name: what comes before its command, if it has a machine of its own.
+    :param is_counted: whether the journals count calls, of which none is interrupted.
     """
 
     def __init__(
@@ -75,10 +77,13 @@ class Crew:
         session_timeout_s: float,
         seed: int,
         inside: Mapping[str, tuple[str, ...]] | None = None,
+        *,
+        is_counted: bool = False,
     ) -> None:
         self._inside = inside or {}
         self._supervisor = Supervisor(folder / "supervisor.log")
         self._arguments = ["--hosts", hosts, "--timeout", str(session_timeout_s)]
+        self._arguments += ["--counted"] if is_counted else []
         self._seed = seed
         self._turn = threading.Lock()
         self._taken: set[Member] = set()

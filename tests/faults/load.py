@@ -23,6 +23,7 @@ from kazoo.retry import KazooRetry
 
 from parkazoo import ClusterMapError, ParKazooClient
 from parkazoo.protocol.cluster_map import format_hosts
+from tests.faults.call_count import CallCount
 
 CONNECT_TIMEOUT_S = 5.0
 CONNECT_PAUSE_S = 0.2
@@ -99,6 +100,7 @@ class Worker:
     """One process of a load, as the load sees it.
 
     :param root: a znode for this load alone.
+    :param is_counted: whether its journal counts its calls; then none of them is interrupted.
     """
 
     def __init__(
@@ -110,6 +112,8 @@ class Worker:
         session_timeout_s: float,
         journal: Path,
         dice: random.Random,
+        *,
+        is_counted: bool = False,
     ) -> None:
         self.number = number
         self.life = life
@@ -122,6 +126,8 @@ class Worker:
         self._mark: dict[str, Any] = {}
         self._clients: dict[int, tuple[Worker, Any]] = {}  # the last of each part
         self._known: dict[tuple[int, str], Any] = {}  # as recorded
+        self._is_counted = is_counted
+        self._counts: list[CallCount] = []
 
     @contextmanager
     def limited(self) -> Iterator[None]:
@@ -130,7 +136,7 @@ class Worker:
         :raises InterruptedCallError: by a signal handler, at any point of it. Nobody knows what was done.
         """
         is_main = threading.current_thread() is threading.main_thread()
-        if not is_main or self.dice.random() >= SHARE_LIMITED:
+        if self._is_counted or not is_main or self.dice.random() >= SHARE_LIMITED:
             yield
             return
         signal.signal(signal.SIGALRM, _interrupt)
@@ -181,6 +187,9 @@ class Worker:
         """
         retry = KazooRetry(max_tries=-1, max_delay=1.0)
         options = {"timeout": self.session_timeout_s, "connection_retry": retry} | options
+        if self._is_counted:
+            self._counts.append(CallCount(self.record))
+            options["listeners"] = self._counts[-1:]
         while True:
             client = make(self.hosts, **options)
             client.add_listener(lambda state: self.record("state", state=state))
@@ -193,7 +202,9 @@ class Worker:
                 return client
 
     def record_clients(self) -> None:
-        """Their sessions, and the servers that they know, if they have changed. A thread calls this."""
+        """Their calls; their sessions and known servers, if they have changed. A thread calls this."""
+        for count in list(self._counts):
+            count.write()
         for number, (part, client) in list(self._clients.items()):
             members = dict(client.members)
             ids = {name: member.client_id for name, member in members.items()}

@@ -118,7 +118,7 @@ def run(
         bootstrap = hosts[cluster.ensembles[0].name]
         first = {cluster.ensembles[0].name: bootstrap}
         init_map(bootstrap, first if is_growing else hosts)
-        _prepare(bootstrap, chosen)
+        prepare(bootstrap, chosen)
         anywhere = bootstrap if is_growing else ",".join(hosts.values())
         alone = None
         if network and is_growing and apart.LOAD in names:
@@ -156,21 +156,24 @@ def run(
         grown = None if growing is None else growing.judgement()
         crew.end()
         tell("reading what is there")
-        _finish(bootstrap, crew, chosen, folder)
+        finish(bootstrap, crew, chosen, folder)
         after = _after(cluster, hosts, pace, seed, tell, has_stress=has_stress and not nemesis.problems)
     tell("judging")
     faults = nemesis.faults if growing is None else [*nemesis.faults, *growing.faults]
-    judged = {load.name: (load.about, _judge(load, crew, faults, pace, is_timed=is_timed)) for load in chosen}
+    judged = {
+        load.name: (load.about, judge(load, crew, faults, pace.session_timeout_s, is_timed=is_timed))
+        for load in chosen
+    }
     judged |= after
     if isinstance(nemesis, Replacing):
         judged["replacing"] = (ABOUT_REPLACING, nemesis.judgement)
     if grown is not None and growing is not None:
         judged["growth"] = (ABOUT_GROWING, grown)
         if pauses.LOAD in names:
-            waited = pauses.judge(_records(crew, pauses.LOAD), faults, growing.runs, busy_share)
+            waited = pauses.judge(records_of(crew, pauses.LOAD), faults, growing.runs, busy_share)
             judged["pauses"] = (pauses.ABOUT, waited)
         if alone is not None:
-            of_it = [each for each in _records(crew, apart.LOAD) if each.worker == apart.NUMBER]
+            of_it = [each for each in records_of(crew, apart.LOAD) if each.worker == apart.NUMBER]
             judged["apart"] = (apart.ABOUT, apart.judge(faults, of_it, alone.ensemble))
     outcome = Outcome(judged, faults, nemesis.problems, no_network, network.no_loss if network else "", busy_share)
     if not outcome.problem_count:
@@ -179,7 +182,8 @@ def run(
     return outcome
 
 
-def _prepare(hosts: str, chosen: Sequence[Load]) -> None:
+def prepare(hosts: str, chosen: Sequence[Load]) -> None:
+    """Make what the loads begin with."""
     client = ParKazooClient(hosts)
     client.start(START_TIMEOUT_S)
     for load in chosen:
@@ -189,7 +193,8 @@ def _prepare(hosts: str, chosen: Sequence[Load]) -> None:
     client.close()
 
 
-def _finish(hosts: str, crew: Crew, chosen: Sequence[Load], folder: Path) -> None:
+def finish(hosts: str, crew: Crew, chosen: Sequence[Load], folder: Path) -> None:
+    """Read what the loads have left, into the crew's endings."""
     for load in chosen:
         journal = folder / f"{load.name}-end.jsonl"
         try:
@@ -237,17 +242,20 @@ def _after(
     return found
 
 
-def _records(crew: Crew, load: str) -> list[Record]:
+def records_of(crew: Crew, load: str) -> list[Record]:
     """Of all its workers, in the order of their times."""
     found = [record for member in crew.members if member.load.name == load for record in member.records()]
     return sorted(found, key=lambda each: each.at_s)
 
 
-def _judge(load: Load, crew: Crew, faults: Sequence[Fault], pace: Pace, *, is_timed: bool) -> Judgement:
-    records = sorted(_records(crew, load.name) + crew.endings.get(load.name, []), key=lambda each: each.at_s)
+def judge(
+    load: Load, crew: Crew, faults: Sequence[Fault], session_timeout_s: float, *, is_timed: bool
+) -> Judgement:
+    """What became of a load's promise."""
+    records = sorted(records_of(crew, load.name) + crew.endings.get(load.name, []), key=lambda each: each.at_s)
     problems = [problem for name, problem in crew.problems if name == load.name]
     try:
-        judged = judges.judge(load.name, Run(records, faults, pace.session_timeout_s, is_timed))
+        judged = judges.judge(load.name, Run(records, faults, session_timeout_s, is_timed))
     except Exception:
         return Judgement([*problems, f"it cannot be judged: {traceback.format_exc()}"], {})
     return Judgement([*problems, *judged.problems], judged.figures)

@@ -89,13 +89,23 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, required=True)
     parser.add_argument("--journal", type=Path, required=True)
     parser.add_argument("--seed", required=True)
+    parser.add_argument("--counted", action="store_true")
     parser.add_argument("load")
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     faulthandler.register(signal.SIGUSR1)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited by every thread
     dice = random.Random(given.seed)
-    worker = Worker(given.number, given.life, given.root, given.hosts, given.timeout, given.journal, dice)
+    worker = Worker(
+        given.number,
+        given.life,
+        given.root,
+        given.hosts,
+        given.timeout,
+        given.journal,
+        dice,
+        is_counted=given.counted,
+    )
     logging.getLogger().addHandler(Crashes(worker))
     thread = threading.Thread(target=watch, args=(worker,), name="watch")
     thread.start()

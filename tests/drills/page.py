@@ -1,0 +1,28 @@
+"""The commands of a page of docs/, as an operator types them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+
+COMMAND = re.compile(r"^ {4,}parkazoo (.+?)(?: +\|\| .*)?$", re.MULTILINE)
+
+
+def commands(page: str, values: Mapping[str, str]) -> list[list[str]]:
+    """Returns the arguments of each `parkazoo` in the page's blocks.
+
+    :param values: of the shell's variables, by name.
+    """
+    found = COMMAND.findall(page)
+    for name, value in values.items():
+        found = [each.replace(f"${name}", value) for each in found]
+    return [shlex.split(each, comments=True) for each in found]
+
+
+def addressed(arguments: Sequence[str], addresses: Mapping[str, str]) -> list[str]:
+    """Returns the arguments with the addresses of servers in place of their names.
+
+    :param addresses: ``"host:port"`` by name.
+    """
+    return [",".join(addresses.get(each, each) for each in argument.split(",")) for argument in arguments]

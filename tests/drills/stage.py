@@ -1,0 +1,72 @@
+"""The servers of a drill, the operator's commands, and what was done to whom when."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from bench import ROOT
+from parkazoo.local import LocalCluster, LocalClusterError, LocalServer
+from tests.drills.page import addressed, commands
+from tests.faults.load import Fault
+
+SERVING_TIMEOUT_S = 120.0
+COMMAND_TIMEOUT_S = 900.0
+
+
+class Stage:
+    """Does the operator's work.
+
+    :param tell: called with each step, in words.
+    """
+
+    def __init__(self, cluster: LocalCluster, tell: Callable[[str], None]) -> None:
+        self.cluster = cluster
+        self.faults: list[Fault] = []
+        self._tell = tell
+        self._addresses = {each.name: each.address for ensemble in cluster.ensembles for each in ensemble.servers}
+
+    def commands(self, page: Path, values: Mapping[str, str]) -> list[list[str]]:
+        return commands(page.read_text(), values)
+
+    def run(self, arguments: list[str]) -> None:
+        """Run `parkazoo` as an operator does, with this cluster's addresses.
+
+        :raises LocalClusterError: its exit status is not 0.
+        """
+        self._tell(f"parkazoo {' '.join(arguments)}")
+        done = subprocess.run(
+            [sys.executable, "-m", "parkazoo", *addressed(arguments, self._addresses)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=COMMAND_TIMEOUT_S,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise LocalClusterError(f"parkazoo {arguments[0]} ended with {done.returncode}: {done.stdout.strip()}")
+
+    def restart(self, server: LocalServer, role: str) -> None:
+        """End the server, as an init system does, and start it, without waiting until it serves."""
+        self._tell(f"{server.name} ({role}) is restarted")
+        began_s = time.monotonic()
+        server.stop()
+        stopped_s = time.monotonic()
+        server.start()
+        self.faults.append(Fault(began_s, float("inf"), "restart", server.name, role, stopped_s, stopped_s))
+
+    def settle(self) -> None:
+        """Wait until all servers serve: what was done to them is over."""
+        for ensemble in self.cluster.ensembles:
+            for server in ensemble.servers:
+                server.wait_serving(SERVING_TIMEOUT_S)
+        self.note_end()
+
+    def note_end(self) -> None:
+        """All servers serve: what was done to them is over now, if it was not before."""
+        now_s = time.monotonic()
+        self.faults = [each._replace(ended_s=min(each.ended_s, now_s)) for each in self.faults]
