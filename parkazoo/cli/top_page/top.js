@@ -213,8 +213,9 @@ class HeatMap {
   drawRow(key, name, shown, columns, most) {
     let found = this.rows.get(key);
     if (found === undefined) {
-      const head = named("th", name);
+      const head = element("th");
       head.scope = "row";
+      head.append(named("bdi", name));
       found = { row: element("tr"), head, cells: new Map(), name: plain(name) };
       this.rows.set(key, found);
     }
@@ -239,21 +240,22 @@ class HeatMap {
       found.blank.colSpan = columns - shown.length;
       blank.push(found.blank);
     }
-    replaceIfOthers(found.row, [found.head, ...blank, ...shown.map((moment) => found.cells.get(moment))]);
+    replaceIfOthers(found.row, [found.head, ...shown.map((moment) => found.cells.get(moment)), ...blank]);
     return found.row;
   }
 
   drawTimes(shown, columns) {
     const width = Math.max(1, Math.ceil(CLOCK_PIXELS / CELL_PIXELS));
     const cells = [element("th")];
-    if (columns > shown.length) {
-      cells.push(element("td"));
-      cells[1].colSpan = columns - shown.length;
-    }
     for (let from = 0; from < shown.length; from += width) {
       const cell = element("td", "", shown.length - from < width ? "" : clock(shown[from].timeS));
       cell.colSpan = Math.min(width, shown.length - from);
       cells.push(cell);
+    }
+    if (columns > shown.length) {
+      const blank = element("td");
+      blank.colSpan = columns - shown.length;
+      cells.push(blank);
     }
     this.times.replaceChildren(...cells);
   }
@@ -287,13 +289,13 @@ class HeatMap {
   }
 }
 
-/** Gives an element these children. It moves none of them that may have the focus, if only the ends change. */
+/** Gives an element these children. One that stays in its place is not touched: it may have the focus. */
 function replaceIfOthers(parent, children) {
   const wanted = new Set(children);
   for (const each of [...parent.children]) if (!wanted.has(each)) each.remove();
-  const kept = [...parent.children];
-  if (kept.every((each, index) => each === children[index])) parent.append(...children.slice(kept.length));
-  else parent.replaceChildren(...children);
+  children.forEach((each, index) => {
+    if (parent.children[index] !== each) parent.insertBefore(each, parent.children[index] ?? null);
+  });
 }
 
 /** What one document says of writes: null is not known, undefined not named. */
