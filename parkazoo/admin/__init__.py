@@ -17,7 +17,7 @@ from parkazoo.admin.health import Health, HealthFinding, check_cluster
 from parkazoo.admin.history import MapChange, read_history
 from parkazoo.admin.loss import Loss
 from parkazoo.admin.make import init_map
-from parkazoo.admin.new_identity import give_new_identity
+from parkazoo.admin.new_identity import find_copied, give_new_identity
 from parkazoo.admin.read import read_map
 from parkazoo.admin.readiness import find_unready
 from parkazoo.admin.registrations import ClientList, RegisteredClient, describe_client, list_clients
@@ -61,6 +61,7 @@ __all__ = [
     "count_strangers",
     "describe_client",
     "describe_rule",
+    "find_copied",
     "find_elsewhere",
     "find_left",
     "find_unready",

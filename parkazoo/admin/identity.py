@@ -33,6 +33,14 @@ def cluster_of(record: bytes) -> str:
     return ""
 
 
+def name_of(record: bytes) -> str:
+    """The ensemble's name in what ``/parkazoo/ensemble`` holds; empty if it is damaged."""
+    with suppress(ValueError, RecursionError, TypeError, KeyError):
+        name = json.loads(record)["name"]
+        return name if isinstance(name, str) else ""
+    return ""
+
+
 def verify_distinct(clients: Mapping[str, AdminClient], options: Options, timeout_s: float) -> None:
     """Each name is an ensemble of its own, and all its servers are in it.
 

@@ -10,11 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 from parkazoo.admin.arguments import arguments_alone
-from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, unreachable
+from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, Options, connect_to, try_each, unreachable
 from parkazoo.admin.contents import DRAFT, parse_map
+from parkazoo.admin.copied import LIMIT_S
 from parkazoo.admin.history import add_to_history
-from parkazoo.admin.identity import encode_identity, is_identity, verify_distinct
+from parkazoo.admin.identity import encode_identity, is_identity, name_of, verify_distinct
 from parkazoo.admin.rise import Tell
+from parkazoo.admin.unconfirmed import UnconfirmedError
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, no_map_error, parse_hosts
 from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, MAP
@@ -24,6 +26,8 @@ from parkazoo.protocol.server_list import Server
 def give_new_identity(
     ensembles: Mapping[str, str],
     *,
+    dry_run: bool = False,
+    yes: bool = False,
     tell: Tell = lambda step: None,
     auth: Auth = (),
     timeout_s: float = TIMEOUT_S,
@@ -31,12 +35,14 @@ def give_new_identity(
 ) -> ClusterMap:
     """Makes a copy of a cluster's data a cluster of its own. Returns its map.
 
-    It connects to the given servers alone. One transaction on each ensemble gives identity and map a new id, and
-    the map these addresses. The id follows from the old id and the addresses, so a call may be interrupted and
-    repeated. After a lost connection some ensembles may have the new id; until a repeated call has ended, clients
-    refuse the copy.
+    It changes the given servers alone; the original is only asked whether it answers. One transaction on each
+    ensemble gives identity and map a new id, and the map these addresses. The id follows from the old id and the
+    addresses, so a call may be interrupted and repeated. After a lost connection some ensembles may have the
+    new id; until a repeated call has ended, clients refuse the copy.
 
     :param ensembles: hosts (``"h:p,h:p"``) of the copy, by name, for each ensemble of the map.
+    :param dry_run: verify all but whether each ensemble's servers belong together, and write nothing.
+    :param yes: also while the original answers.
     :param tell: called after each ensemble, with a sentence about it; never, if the map names these servers
         already.
     :param auth: identities as ``(scheme, credential)``.
@@ -44,20 +50,64 @@ def give_new_identity(
     :param client_options: as for `init_map`.
     :raises ClusterMapError: the map names one of these servers, they are not a copy of all its ensembles, or one
         is unreachable. The text has the remedy.
+    :raises UnconfirmedError: the original answers, and `yes` is false.
     """
     given = _verified(ensembles)
-    with connect_to(given, {**client_options, "auth_data": list(auth)}, timeout_s) as (clients, absent):
+    options = {**client_options, "auth_data": list(auth)}
+    with connect_to(given, options, timeout_s) as (clients, absent):
         if absent:
             raise ClusterMapError(unreachable(absent))
         maps = {name: _read_map(client) for name, client in clients.items()}
         original, own = _plan(given, maps)
         for client in clients.values():
             _verify_client(client, original, own)
-        verify_distinct(clients, {**client_options, "auth_data": list(auth)}, timeout_s)
+        living = [] if original == own else _living(original, options, timeout_s)
+        both = f"the original, cluster {original.cluster}, still answers at {', '.join(living)}"
+        if dry_run:
+            for client in () if original == own else clients.values():
+                tell(f"{client} would be of cluster {own.cluster}")
+            if living:
+                tell(both)
+            return own
+        if living and not yes:
+            raise UnconfirmedError(f"{both}: there would be two clusters with the same znodes", "yes")
+        verify_distinct(clients, options, timeout_s)
         for client in sorted(clients.values(), key=lambda each: each.name == own.bootstrap):
             if _write(client, own):
                 tell(f"ensemble {client.name} is of cluster {own.cluster} now")
     return own
+
+
+def find_copied(
+    hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any
+) -> dict[str, str]:
+    """Returns the servers by the names of their ensembles, as `give_new_identity` takes them.
+
+    :param hosts: of all servers of a copy.
+    :raises ClusterMapError: one is unreachable, or is no ensemble's.
+    """
+    servers = {each: each for each in (format_hosts([server]) for server in parse_hosts(hosts))}
+    with connect_to(servers, {**client_options, "auth_data": list(auth)}, timeout_s) as (clients, absent):
+        if absent:
+            raise ClusterMapError(unreachable(absent))
+        found: dict[str, list[str]] = {}
+        for server, client in clients.items():
+            name = name_of(client.read(ENSEMBLE) or b"")
+            if not name:
+                raise ClusterMapError(f"{client} is no copy of an ensemble: {ENSEMBLE} does not name one there")
+            found.setdefault(name, []).append(server)
+    return {name: ",".join(each) for name, each in found.items()}
+
+
+def _living(original: ClusterMap, options: Options, timeout_s: float) -> list[str]:
+    """Returns the original's servers that answer as its ensembles."""
+    names = {
+        format_hosts([each]): name for name, hosts in original.ensembles.items() for each in parse_hosts(hosts)
+    }
+    servers = dict(zip(names, names, strict=True))
+    with connect_to(servers, options, min(timeout_s, LIMIT_S), gives_up=True) as (clients, _):
+        found, _ = try_each(clients, lambda client: client.read(ENSEMBLE))
+    return [server for server, record in found.items() if is_identity(record or b"", original, names[server])]
 
 
 @arguments_alone()

@@ -18,8 +18,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from parkazoo import ClusterMapError, ParKazooClient
+from parkazoo.admin import UnconfirmedError, give_new_identity, init_map, new_identity, read_map
 from parkazoo.admin import copied as copied_module
-from parkazoo.admin import give_new_identity, init_map, new_identity, read_map
 from parkazoo.local import HOST, LocalCluster, free_ports
 from parkazoo.protocol.cluster_map import ClusterMap, parse_hosts
 from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, MAP
@@ -184,6 +184,9 @@ class TestNewIdentity(CopiedCase):
         saved = [(client, path, client.get(path)[0]) for client in clients for path in (MAP, ENSEMBLE)]
         for client, path, data in saved:
             self.addCleanup(client.set, path, data)
+        limit = mock.patch.object(new_identity, "LIMIT_S", LONG_S)
+        limit.start()
+        self.addCleanup(limit.stop)
         self.before = self.dump_original()
 
     def tearDown(self) -> None:
@@ -196,8 +199,19 @@ class TestNewIdentity(CopiedCase):
         self.assertEqual(self.dump_copy(), before)
 
     def test_both_live(self) -> None:
-        arguments = [f"--ensemble={name}={hosts}" for name, hosts in self.given.items()]
-        status, out, err = run_command("map", "new-identity", *arguments)
+        before = self.dump_copy()
+        hosts = f"--hosts={','.join(reversed(self.given.values()))}"
+        its = ", ".join(each.hosts for each in self.original.ensembles)
+        status, _, err = run_command("map", "new-identity", hosts)
+        self.assertEqual(status, 1)
+        self.assertRegex(err, f"^error: the original, .* still answers at {its}: .* --yes")
+        status, out, err = run_command("map", "new-identity", hosts, "--dry-run")
+        self.assertEqual((status, err), (0, ""))
+        would = f"(?s){self.given['b']}.* would be of cluster .*answers at {its}.*nothing was written"
+        self.assertRegex(out, would)
+        self.assertEqual(self.dump_copy(), before)
+        status, out, err = run_command("map", "new-identity", hosts, "--yes")
+        arguments = [f"--ensemble={name}={each}" for name, each in self.given.items()]
         self.assertEqual((status, err), (0, ""))
         mine, its = read_map(self.given["b"]), read_map(self.original.hosts)
         self.assertIn(mine.cluster, out)
@@ -230,14 +244,15 @@ class TestNewIdentity(CopiedCase):
             written.append(client.name)
 
         with mock.patch.object(new_identity, "_write", write_one), self.assertRaises(KeyboardInterrupt):
-            give_new_identity(self.given)
+            give_new_identity(self.given, yes=True)
         self.assertEqual(written, ["b"])
         self.assert_refused(self.given["a"])
         client = self.start(self.given["b"])
         with self.assertRaisesRegex(ClusterMapError, "ensemble a of this cluster"):
             client.join("a", timeout=DEADLINE_S)
         client.stop()
-        mine = give_new_identity(self.given)
+        self.assertRaisesRegex(UnconfirmedError, "yes=True", give_new_identity, self.given)
+        mine = give_new_identity(self.given, yes=True)
         self.assertEqual((read_map(self.given["a"]), read_map(self.given["b"])), (mine, mine))
 
     def test_refused(self) -> None:
