@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
-from kazoo.exceptions import NoNodeError
 from kazoo.security import ACL
 
-from parkazoo.admin.clients import AdminClient, Connections, NoRightError, try_each
+from parkazoo.admin.clients import AdminClient, Connections, try_each
 from parkazoo.admin.contents import PARTS, Contents, has_mirrors, lost_parts, missing_fences, parts_of
 from parkazoo.admin.copies import AGAIN, MEND_PRIMARY, mend_copy
+from parkazoo.admin.ensemble_acls import ACLS_AT_ONCE, FoundACL, RemoteTree, Tree
 from parkazoo.admin.identity import is_identity
 from parkazoo.admin.membership import strangers, unnamed_voters
 from parkazoo.admin.registrations import RegisteredClient, describe_client
@@ -22,9 +21,10 @@ from parkazoo.admin.strays import SHOWN
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record, parse_hosts
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.map_copies import CopyKind, judge_copy
-from parkazoo.protocol.placement import CLIENTS, DONE, ENSEMBLE, FENCES, MAP, ROOT
+from parkazoo.protocol.placement import CLIENTS, DONE, ENSEMBLE, FENCES, MAP, ROOT, join
 from parkazoo.protocol.rights import is_masked
 from parkazoo.protocol.server_list import CONFIG
+from parkazoo.protocol.shared_identity import shared_identities
 from parkazoo.wire.sizes import DEFAULT_LIMIT
 
 ADMIT = "see why its servers do not answer, or give the identity that they want"
@@ -70,7 +70,7 @@ def find_wrong(
         *(MapProblem(name, f"cannot be read: {why}", SHUT, ADMIT) for name, why in seen.unreadable.items()),
         *(finding for look in found.values() for finding in look.findings),
         *_check_forms({name: look.is_open for name, look in found.items()}),
-        *_check_identities({name: look.acls for name, look in found.items()}, cluster_map.bootstrap),
+        *check_identities({name: look.acls for name, look in found.items()}, cluster_map.bootstrap),
         *of_servers,
         *_check_leaders(each for each in servers if (each.ensemble, NAME_ALL) not in remedies),
         *_check_sizes(servers),
@@ -90,7 +90,8 @@ class _Look(NamedTuple):
     :param is_open: whether anyone may use ``/parkazoo``; None if it is not there.
     :param has_record: whether it says which ensemble it is.
     :param has_lost: whether it has lost its data.
-    :param acls: of ``/parkazoo`` and its parts, those in whole that this client may see; none of an open cluster.
+    :param acls: of ``/parkazoo``, its parts and the fences, those in whole that this client may see; none of an
+        open cluster.
     """
 
     findings: Sequence[MapProblem]
@@ -107,16 +108,22 @@ def _look_at(client: AdminClient, cluster_map: ClusterMap) -> _Look:
         contents.is_open,
         ENSEMBLE in parts,
         bool(lost_parts(cluster_map, client.name, parts)),
-        {} if contents.is_open is not False else dict(_read_acls(client, [ROOT, *sorted(PARTS & parts)])),
+        dict(acls_of_structure(RemoteTree(client, lambda: None), parts)) if contents.is_open is False else {},
     )
 
 
-def _read_acls(client: AdminClient, paths: Iterable[str]) -> Iterator[tuple[str, frozenset[ACL]]]:
-    for path in paths:
-        with suppress(NoNodeError, NoRightError):
-            acl, _ = client.call("get_acls", path)
-            if not is_masked(acl):
-                yield path, frozenset(acl)
+def acls_of_structure(tree: Tree, parts: Collection[str]) -> Iterator[tuple[str, frozenset[ACL]]]:
+    """Yields path and ACL of each part and fence; not of a fence that a client made, open to all."""
+    fences = [join(FENCES, name) for name in tree.children(FENCES)]
+    paths = [ROOT, *sorted(PARTS.intersection(parts)), *sorted(fences)]
+    for start in range(0, len(paths), ACLS_AT_ONCE):
+        chunk = paths[start : start + ACLS_AT_ONCE]
+        for path, found in zip(chunk, tree.read_acls(chunk), strict=True):
+            if not isinstance(found, FoundACL) or is_masked(found.acl):
+                continue
+            if path.startswith(f"{FENCES}/") and not shared_identities(found.acl):
+                continue
+            yield path, frozenset(found.acl)
 
 
 def _check_ensemble(client: AdminClient, cluster_map: ClusterMap, parts: Collection[str]) -> Iterator[MapProblem]:
@@ -230,7 +237,7 @@ def _check_forms(forms: Mapping[str, bool | None]) -> Iterator[MapProblem]:
         )
 
 
-def _check_identities(acls: Mapping[str, Mapping[str, frozenset[ACL]]], bootstrap: str) -> Iterator[MapProblem]:
+def check_identities(acls: Mapping[str, Mapping[str, frozenset[ACL]]], bootstrap: str) -> Iterator[MapProblem]:
     """Ensembles on which other identities may use the structure than on the first one that has the same part.
 
     :param acls: by ensemble and path. The bootstrap ensemble is the first one.
@@ -239,9 +246,10 @@ def _check_identities(acls: Mapping[str, Mapping[str, frozenset[ACL]]], bootstra
     for name in sorted(acls, key=lambda each: each != bootstrap):
         differing = [path for path, acl in acls[name].items() if first.setdefault(path, acl) != acl]
         if differing:
+            more = f" and {len(differing) - SHOWN:,} more" if len(differing) > SHOWN else ""
             yield MapProblem(
                 name,
-                f"not the same identities as elsewhere may use {', '.join(differing)}",
+                f"not the same identities as elsewhere may use {', '.join(differing[:SHOWN])}{more}",
                 "clients with one of them may be refused there, and one that is removed may still have access",
                 "if `parkazoo map identity` was interrupted, run it again; otherwise set the ACLs there by hand",
                 is_warning=True,

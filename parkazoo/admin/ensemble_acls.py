@@ -13,6 +13,8 @@ from parkazoo.admin.clients import AdminClient, LostError, NoRightError
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.placement import ROOT
 
+ACLS_AT_ONCE = 32  # requests without an answer: clients are at work there, and more would hold them up
+
 
 class FoundACL(NamedTuple):
     """:param aversion: of the ACL."""

@@ -58,7 +58,7 @@ from parkazoo.admin.clients import (
     unreachable,
 )
 from parkazoo.admin.contents import PARTS
-from parkazoo.admin.ensemble_acls import ChangedACL, FoundACL, Rehearsal, RemoteTree, Tree
+from parkazoo.admin.ensemble_acls import ACLS_AT_ONCE, ChangedACL, FoundACL, Rehearsal, RemoteTree, Tree
 from parkazoo.admin.history import note_change
 from parkazoo.admin.publish import verify_identity
 from parkazoo.admin.read import read_map
@@ -72,7 +72,6 @@ from parkazoo.protocol.placement import CLIENTS, DEFERRED, FENCES, MIRRORS, PROB
 from parkazoo.protocol.rights import is_masked
 from parkazoo.protocol.shared_identity import is_user, shared_identities, with_identity, without_identities
 
-ACLS_AT_ONCE = 32  # requests without an answer: clients are at work there, and more would hold them up
 WALKS_MOST = 10
 DIGEST = "digest"
 SCHEMES = frozenset({DIGEST, "x509", "sasl"})  # of another word, errors would tell what follows, perhaps a secret

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import unittest
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, Id, Permissions
 
+from parkazoo.admin.check import MapProblem, acls_of_structure, check_identities
 from parkazoo.admin.clients import NoRightError
 from parkazoo.admin.registrations import RegisteredClient
 from parkazoo.admin.rotation import (
@@ -168,6 +169,30 @@ class TestAdd(Rotation):
                 self.add(NEW, self.trees(OLD))
             self.assert_closed_to(OLD, NEW)
         self.assertGreaterEqual(moment, 2 * len(PARTS))
+
+    def test_map_check_sees_each_interruption(self) -> None:
+        """Also one among the last fences of the last ensemble."""
+        for moment in range(1, 2 * len(PARTS)):
+            self.setUp()
+            calls = itertools.count()
+
+            def before_set(path: str, calls: Iterator[int] = calls, moment: int = moment) -> None:
+                if next(calls) == moment:
+                    raise KeyboardInterrupt
+
+            self.assertEqual(self.findings(), [])
+            self.assertRaises(KeyboardInterrupt, self.add, NEW, self.trees(OLD, before_set=before_set))
+            (found,) = self.findings()
+            self.assertEqual((found.ensemble, found.is_warning), ("b", True))
+        self.assertRegex(found.problem, f"^not the same identities as elsewhere may use {FENCES}/")
+        self.working = set()
+        self.znodes[1].set(FENCE_NAMES[-1], OPEN_ACL_UNSAFE)  # as a client makes one
+        self.add(NEW, self.trees(OLD))
+        self.assertEqual(self.findings(), [])
+
+    def findings(self) -> list[MapProblem]:
+        acls = {each.name: dict(acls_of_structure(each, PARTS)) for each in self.trees(OLD, NEW)}
+        return [*check_identities(acls, "a")]
 
     def test_twice_at_once(self) -> None:
         """At each change of one, the other does all of its work."""

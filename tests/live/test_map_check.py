@@ -12,7 +12,7 @@ from unittest import mock
 from unittest.mock import ANY
 
 from kazoo.client import KazooClient
-from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE, make_digest_acl
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_digest_acl
 
 from parkazoo import ParKazooClient
 from parkazoo.admin import change_hosts, check_map, init_map, read_map
@@ -150,11 +150,15 @@ class CheckTest(MapCase):
         acl = [*self.plain[1].get_acls(ROOT)[0], make_digest_acl("next", "hush", all=True)]
         self.plain[1].set_acls(ROOT, acl[::-1])
         self.plain[1].set_acls(MIRRORS, acl)
+        self.plain[1].set_acls(f"{FENCES}/3", acl)
+        self.plain[2].set_acls(f"{FENCES}/3", OPEN_ACL_UNSAFE)
         self.plain[2].set_acls(CLIENTS, [*self.plain[2].get_acls(ROOT)[0], *READ_ACL_UNSAFE])
         found = [(each.ensemble, each.problem, each.is_warning) for each in check_map(self.a, auth=[IDENTITY])]
         told = "not the same identities as elsewhere may use"
-        self.assertEqual(found, [("b", f"{told} {ROOT}, {MIRRORS}", True), ("c", f"{told} {CLIENTS}", True)])
-        for path in (ROOT, MIRRORS):
+        self.assertEqual(
+            found, [("b", f"{told} {ROOT}, {MIRRORS}, {FENCES}/3", True), ("c", f"{told} {CLIENTS}", True)]
+        )
+        for path in (ROOT, MIRRORS, f"{FENCES}/3"):
             self.plain[1].set_acls(path, acl[:1])
         self.plain[2].set_acls(CLIENTS, acl[:1])
         self.assertEqual(check_map(self.a, auth=[IDENTITY]), [])
