@@ -5,7 +5,10 @@ Each adviser yields sentences with their figures, and none where it cannot know.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from parkazoo.admin.rates import ClientRates, Rates
@@ -40,7 +43,8 @@ class Sentence(NamedTuple):
     figures: Mapping[str, object] = {}
 
 
-class Measured(NamedTuple):
+@dataclass(frozen=True)
+class Measured:
     """Describes what was seen of a cluster, or of a ZooKeeper that is none yet.
 
     :param measure: FOLLOW or SAMPLE. :param seconds: that writes were counted.
@@ -63,31 +67,35 @@ class Measured(NamedTuple):
     tree_s: float | None = None
     now_s: float = 0.0
     is_plain: bool = False
-    unseen: Mapping[str, str] = {}
+    unseen: Mapping[str, str] = field(default_factory=dict)
 
-    def explained(self, ensemble: str) -> float:
-        """Returns the writes/s of the directories that were measured."""
-        return sum(each.writes for each in self.directories if each.ensemble == ensemble)
+    @cached_property
+    def explained(self) -> Mapping[str, float]:
+        """The writes/s of the directories that were measured, by ensemble."""
+        found: dict[str, float] = defaultdict(float)
+        for each in self.directories:
+            found[each.ensemble] += each.writes
+        return found
 
-    def whole(self, ensemble: str) -> float | None:
-        """Returns all writes/s of an ensemble. A transaction of several writes counts as that many."""
-        writes = next((each.writes for each in self.rates.ensembles if each.ensemble == ensemble), None)
-        return None if writes is None else max(writes, self.explained(ensemble))
+    @cached_property
+    def whole(self) -> Mapping[str, float | None]:
+        """All writes/s, by ensemble; None: not known. A transaction of several writes counts as that many."""
+        return {
+            each.ensemble: None if each.writes is None else max(each.writes, self.explained[each.ensemble])
+            for each in self.rates.ensembles
+        }
+
+    @cached_property
+    def total(self) -> float | None:
+        """The writes/s of all ensembles; None if those of one are not known."""
+        found = self.whole.values()
+        return None if None in found else sum(each or 0.0 for each in found)
 
     def unexplained(self, ensemble: str) -> float:
         """Returns which part of its writes is in no directory that was seen; 0.0 if they are few, or not known."""
-        whole = self.whole(ensemble)
-        rest = whole - self.explained(ensemble) if whole else 0.0
+        whole = self.whole[ensemble]
+        rest = whole - self.explained[ensemble] if whole else 0.0
         return rest / whole if whole and rest * self.seconds >= FEW else 0.0
-
-    def total(self) -> float | None:
-        """Returns the writes/s of all ensembles; None if those of one are not known."""
-        total = 0.0
-        for each in self.rates.ensembles:
-            if (writes := self.whole(each.ensemble)) is None:
-                return None
-            total += writes
-        return total
 
     def carriers(self) -> Sequence[str]:
         """Returns the ensembles to which new directories go."""
@@ -100,7 +108,7 @@ class Advice(NamedTuple):
 
     def share(self, each: DirectoryWrites) -> float | None:
         """Returns its part of all writes; None if these are not known."""
-        total = self.measured.total()
+        total = self.measured.total
         return each.writes / total if total else None
 
     def age_s(self, each: DirectoryWrites) -> float | None:
@@ -109,11 +117,11 @@ class Advice(NamedTuple):
 
     def is_blind(self) -> bool:
         """Whether an ensemble's directories were not seen, or mostly not, or nobody told how much is written."""
-        names = [each.ensemble for each in self.measured.rates.ensembles]
+        whole = self.measured.whole
         return (
             bool(self.measured.unseen)
-            or all(self.measured.whole(name) is None for name in names)
-            or any(self.measured.unexplained(name) > MOSTLY for name in names)
+            or all(each is None for each in whole.values())
+            or any(self.measured.unexplained(name) > MOSTLY for name in whole)
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -158,7 +166,7 @@ def advise_on(measured: Measured) -> Advice:
 
 
 def _looked(measured: Measured) -> Iterator[Sentence]:
-    writes = measured.total()
+    writes = measured.total
     how = "each change was counted" if measured.measure == FOLLOW else "by two looks at each znode"
     told = "" if writes is None else f": {writes:,.0f} writes/s"
     yield Sentence("looked", f"Looked for {measured.seconds:.0f} s, {how}{told}.", {"writes": writes})
@@ -224,7 +232,7 @@ def _needed(measured: Measured) -> Iterator[Sentence]:
 
 def _hottest_of(measured: Measured, ensemble: str) -> dict[str, object]:
     """For the figures of a sentence: the hottest directories of an ensemble, with their shares of its writes."""
-    if not (whole := measured.whole(ensemble)):
+    if not (whole := measured.whole[ensemble]):
         return {"directories": {}}
     mine = [each for each in measured.directories if each.ensemble == ensemble and not is_own(each)]
     return {"directories": {each.directory: each.writes / whole for each in mine[:NAMED]}}
@@ -243,7 +251,7 @@ def _limited(measured: Measured) -> Iterator[Sentence]:
     carriers = measured.carriers()
     if _enough(measured) is None or len(carriers) < 2:
         return
-    writes = {each.ensemble: measured.whole(each.ensemble) or 0.0 for each in measured.rates.ensembles}
+    writes = {name: each or 0.0 for name, each in measured.whole.items()}
     carried = sum(writes[name] for name in carriers)
     weights = sum(measured.weights[name] for name in carriers)
     even = {name: measured.weights[name] / weights for name in carriers}
@@ -291,7 +299,7 @@ def _clients(measured: Measured) -> Iterator[Sentence]:
 
 def _enough(measured: Measured) -> float | None:
     """All writes/s; None if they are not known, or too few to say anything."""
-    total = measured.total()
+    total = measured.total
     return total if total and total * measured.seconds >= FEW else None
 
 
@@ -299,7 +307,7 @@ def _unexplained(measured: Measured) -> Iterator[Sentence]:
     for each in measured.rates.ensembles:
         share = measured.unexplained(each.ensemble)
         if share > UNEXPLAINED and each.ensemble not in measured.unseen:
-            rest = share * (measured.whole(each.ensemble) or 0.0)
+            rest = share * (measured.whole[each.ensemble] or 0.0)
             yield Sentence(
                 "unexplained",
                 f"{share:.0%} of the writes on {_on(measured, each.ensemble)} ({rest:,.0f}/s) are "
