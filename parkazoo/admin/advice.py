@@ -203,7 +203,7 @@ def _needed(measured: Measured) -> Iterator[Sentence]:
             "hot",
             f"{_begun(_on(measured, each.ensemble))} is hot: {each.queue:,} requests and more waited whenever "
             f"they were counted.{_by_whom(measured, each.ensemble)}",
-            {"ensemble": each.ensemble, "queue": each.queue, **_hottest_of(measured, each.ensemble)},
+            {"ensemble": each.ensemble, "queue": each.queue, "directories": _hottest_of(measured, each.ensemble)},
         )
     for each in slow:
         yield Sentence(
@@ -230,19 +230,16 @@ def _needed(measured: Measured) -> Iterator[Sentence]:
         )
 
 
-def _hottest_of(measured: Measured, ensemble: str) -> dict[str, object]:
-    """For the figures of a sentence: the hottest directories of an ensemble, with their shares of its writes."""
-    if not (whole := measured.whole[ensemble]):
-        return {"directories": {}}
+def _hottest_of(measured: Measured, ensemble: str) -> dict[str, float]:
+    """The hottest directories of an ensemble, with their shares of its writes; none if these are not known."""
     mine = [each for each in measured.directories if each.ensemble == ensemble and not is_own(each)]
-    return {"directories": {each.directory: each.writes / whole for each in mine[:NAMED]}}
+    whole = measured.whole[ensemble]
+    return {each.directory: each.writes / whole for each in mine[:NAMED]} if whole else {}
 
 
 def _by_whom(measured: Measured, ensemble: str) -> str:
     """The same, as a sentence; empty if they are not known."""
-    shares = _hottest_of(measured, ensemble)["directories"]
-    assert isinstance(shares, dict)
-    told = [f"{directory} {share:.0%}" for directory, share in shares.items()]
+    told = [f"{directory} {share:.0%}" for directory, share in _hottest_of(measured, ensemble).items()]
     return f" Of its writes have: {_list(told)}." if told else ""
 
 
@@ -276,7 +273,7 @@ def _limited(measured: Measured) -> Iterator[Sentence]:
             f"{told} {fullest} limits you: as the writes are spread, all together carry "
             f"{1 / shares[fullest]:.1f} times as much as {fullest} alone, and {1 / even[fullest]:.1f} times if "
             f"it had the {even[fullest]:.0%} of its weight.{_by_whom(measured, fullest)}",
-            {**figures, **_hottest_of(measured, fullest)},
+            {**figures, "directories": _hottest_of(measured, fullest)},
         )
 
 
