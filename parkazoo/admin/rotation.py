@@ -149,10 +149,13 @@ class Walk:
             for path, found in zip(chunk, self._tree.read_acls(chunk), strict=True):
                 if found is None:
                     continue
-                if may_hide and _is_hidden(found):
+                try:
+                    acl, aversion = self._ours(path, found)
+                except NoRightError:
+                    if not may_hide:
+                        raise
                     self.hidden += 1
                     continue
-                acl, aversion = self._ours(path, found)
                 after = change(acl)
                 if after != [*acl]:
                     wanted.append(ChangedACL(path, after, aversion))
@@ -177,10 +180,6 @@ class Walk:
                 "it in auth (--auth)"
             )
         return found
-
-
-def _is_hidden(found: FoundACL | NoRightError) -> bool:
-    return isinstance(found, NoRightError) or is_masked(found.acl)
 
 
 def closed_to(root: Sequence[ACL]) -> frozenset[Id]:
