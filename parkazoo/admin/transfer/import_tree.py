@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 from parkazoo.admin.clients import TIMEOUT_S, Auth
@@ -86,12 +86,12 @@ def import_tree(
             )
     assert reader.footer is not None
     with open_system(hosts, is_plain=False, auth=auth, timeout_s=timeout_s, **client_options) as system:
-        run = _Import(system, file, reader.counters, overwrite, timeout_s, progress)
-        planned = run.look(reader.header, reader.footer)
+        run = _Import(system, file, reader, reader.footer, overwrite, timeout_s, progress)
+        planned = run.look()
         if dry_run:
             return planned
         run.write()
-        raised, content = run.read_back(reader.footer)
+        raised, content = run.read_back()
         return planned._replace(raised=raised, content=content)
 
 
@@ -101,28 +101,27 @@ def _open(file: BinaryIO) -> Reader:
 
 
 class _Import:
-    """
-    :param counters: those of the file that are higher than in a record.
-    """
+    """:param whole: has read the file to its end."""
 
     def __init__(
         self,
         system: System,
         file: BinaryIO,
-        counters: Mapping[str, int],
+        whole: Reader,
+        footer: Footer,
         overwrite: bool,
         timeout_s: float,
         progress: Step,
     ) -> None:
         self._system = system
         self._file = file
-        self._counters = counters
-        self._path = _open(file).header.path
+        self._header, self._counters, self._footer = whole.header, whole.counters, footer
+        self._path = whole.header.path
         self._overwrite = overwrite
         self._timeout_s = timeout_s
         self._progress = progress
 
-    def look(self, header: Header, footer: Footer) -> Imported:
+    def look(self) -> Imported:
         """What is there already.
 
         :raises NotImportedError: something of it is in the way.
@@ -148,7 +147,7 @@ class _Import:
                 f"{differing:,} znodes exist and differ, the first is {first}: nothing was written. --overwrite "
                 "gives them the file's data and ACLs"
             )
-        return Imported(header, footer, created, differing, equal, others)
+        return Imported(self._header, self._footer, created, differing, equal, others)
 
     def write(self) -> None:
         """Creates and sets."""
@@ -172,7 +171,7 @@ class _Import:
                 writes.overwrite(ours, ["ACL"])
         writes.finish()
 
-    def read_back(self, footer: Footer) -> tuple[int, str]:
+    def read_back(self) -> tuple[int, str]:
         """Compares all with the file and raises the counters that are too low; how many, and the digest.
 
         :raises NotImportedError: something is not as in the file.
@@ -199,7 +198,7 @@ class _Import:
                 raised += 1
                 writes.raise_counter(ours, there.creates)
         writes.finish()
-        if content.hexdigest() != footer.content:
+        if content.hexdigest() != self._footer.content:
             raise NotImportedError(f"the digest of what was read back is not that in {self._file.name}")
         return raised, content.hexdigest()
 
