@@ -32,10 +32,9 @@ from parkazoo.admin.identity import is_identity
 from parkazoo.admin.verify import verify_names
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import AUTH_XID, CloseInstance, Connect, GetData, int_struct
-from parkazoo.kazoo_private import Auth as Credentials
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, no_map_error, parse_hosts
 from parkazoo.protocol.placement import ENSEMBLE, MAP
-from parkazoo.wire.frames import LENGTH_BYTES, REPLY, request_frame
+from parkazoo.wire.frames import LENGTH_BYTES, REPLY, request_frame, session_frames
 from parkazoo.wire.tls import make_context
 
 READY_S = 1.0
@@ -174,13 +173,10 @@ def _ask(auth: Auth, context: ssl.SSLContext | None, server: Server, deadline: f
 
 
 def _converse(sock: socket.socket, auth: Auth, server: Server, deadline: float) -> Answers:
-    opening = Connect(0, 0, SESSION_MS, 0, bytes(16), False).serialize()
-    said = int_struct.pack(len(opening)) + opening
-    said += b"".join(request_frame(Credentials(0, scheme, credential), AUTH_XID) for scheme, credential in auth)
-    said += b"".join(request_frame(GetData(path, None), xid) for xid, path in QUESTIONS.items())
+    questions = b"".join(request_frame(GetData(path, None), xid) for xid, path in QUESTIONS.items())
     sock.settimeout(_left_s(deadline))
     try:
-        sock.sendall(said)
+        sock.sendall(session_frames(SESSION_MS, auth) + questions)
         accepted, _ = _read(Connect, _receive(sock, deadline), 0)
         if accepted.time_out <= 0:
             raise ConnectionDropped("begins no session")

@@ -25,10 +25,9 @@ from kazoo.exceptions import (
 from parkazoo.admin.clients import AdminClient, Auth, Options
 from parkazoo.admin.hot_directories import EventCounts, Seen
 from parkazoo.kazoo_private import AUTH_XID, PING_XID, CloseInstance, Connect, PingInstance, int_struct
-from parkazoo.kazoo_private import Auth as Credentials
 from parkazoo.protocol.cluster_map import ClusterMap, parse_hosts
 from parkazoo.protocol.registration import format_session
-from parkazoo.wire.frames import LENGTH_BYTES, REPLY, request_frame
+from parkazoo.wire.frames import LENGTH_BYTES, REPLY, request_frame, session_frames
 from parkazoo.wire.tls import make_context
 
 SESSION_S = 4.0  # soon over, if this process stops to read: until then the server keeps what it does not take
@@ -151,10 +150,7 @@ class Follower:
                 return self._listen(secured)
 
     def _listen(self, sock: socket.socket) -> None:
-        opening = Connect(0, 0, int(SESSION_S * 1000), 0, bytes(16), False).serialize()
-        said = int_struct.pack(len(opening)) + opening
-        said += b"".join(request_frame(Credentials(0, *each), AUTH_XID) for each in self._auth)
-        sock.sendall(said + request_frame(AddWatch(), WATCHES))
+        sock.sendall(session_frames(int(SESSION_S * 1000), self._auth) + request_frame(AddWatch(), WATCHES))
         sock.settimeout(POLL_S)
         received = bytearray()
         is_accepted = False

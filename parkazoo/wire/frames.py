@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from struct import Struct
 
 from kazoo.exceptions import ConnectionDropped
 
-from parkazoo.kazoo_private import WATCH_XID, int_struct
+from parkazoo.kazoo_private import AUTH_XID, WATCH_XID, Auth, Connect, int_struct
 from parkazoo.protocol.steps import WireRequest
 
 HEAD = Struct("!ii")  # length, xid
@@ -19,6 +20,12 @@ LENGTH_BYTES = 4
 def request_frame(request: WireRequest, xid: int) -> bytes:
     body = request.serialize()
     return REQUEST.pack(len(body) + 8, xid, request.type) + body
+
+
+def session_frames(session_ms: int, auth: Iterable[tuple[str, str]]) -> bytes:
+    """The frames by which a new session begins, with its identities."""
+    asked = Connect(0, 0, session_ms, 0, bytes(16), False).serialize()
+    return int_struct.pack(len(asked)) + asked + b"".join(request_frame(Auth(0, *each), AUTH_XID) for each in auth)
 
 
 def frame_end(data: bytes, begin: int) -> int:
