@@ -37,6 +37,7 @@ from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
 from parkazoo.types import TransactionRequest
 from parkazoo.types.handlers import Event
 from parkazoo.wire.log import DiscreetLog
+from parkazoo.wire.report import words_of
 from parkazoo.wire.sasl import verify_sasl
 from parkazoo.wire.tls import make_context
 
@@ -407,7 +408,7 @@ def _refusals(client: AdminClient) -> list[str]:
         try:
             socket.create_connection(server, TCP_TIMEOUT_S).close()
         except OSError as error:
-            return error.strerror or str(error)
+            return words_of(error)
         return ""
 
     return for_each(parse_hosts(client.hosts), refusal)
@@ -426,7 +427,7 @@ def _refusal(client: KazooClient, server: tuple[str, int]) -> str:
             if client.use_ssl:
                 make_context(client).wrap_socket(plain, server_hostname=server[0]).close()
     except OSError as error:
-        return error.strerror or str(error)
+        return words_of(error)
     return ""
 
 

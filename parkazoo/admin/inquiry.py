@@ -23,6 +23,7 @@ from parkazoo.admin.clients import AdminClient, Connections, for_each
 from parkazoo.admin.words import ask_server
 from parkazoo.protocol.cluster_map import parse_hosts
 from parkazoo.protocol.registration import format_session
+from parkazoo.wire.report import words_of
 from parkazoo.wire.sizes import DEFAULT_LIMIT
 
 ADMIN_PORT = 8080  # ZooKeeper's default
@@ -93,7 +94,7 @@ def _ask(server: str, ensemble: str, client: AdminClient, timeout_s: float) -> I
         try:
             answer = client.ask(word, max(0.1, deadline - time.monotonic()))
         except OSError as error:
-            silent[word] = error.strerror or str(error) or type(error).__name__
+            silent[word] = words_of(error)
             continue
         if why := why_unanswered(word, answer):
             silent[word] = why

@@ -29,6 +29,7 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
 from parkazoo.protocol.placement import CLIENTS, MAP
 from parkazoo.protocol.registration import format_session
+from parkazoo.wire.report import words_of
 
 LOOK_S = 2.0  # for all words together: what a server says later is not said at this look
 
@@ -107,7 +108,7 @@ class Looker(AbstractContextManager["Looker"]):
                     raise TimeoutError(f"no answer within {LOOK_S:g} s")
                 answers[word] = server.ask(word, left_s)
             except OSError as error:
-                why = error.strerror or str(error) or type(error).__name__
+                why = words_of(error)
                 answers.update({each: why for each in LOOK_WORDS if each not in answers})
                 break
             self._asked[server.hosts] += 1

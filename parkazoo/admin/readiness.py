@@ -35,6 +35,7 @@ from parkazoo.kazoo_private import AUTH_XID, CloseInstance, Connect, GetData, in
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record, format_hosts, no_map_error, parse_hosts
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.wire.frames import LENGTH_BYTES, REPLY, request_frame, session_frames
+from parkazoo.wire.report import words_of
 from parkazoo.wire.tls import make_context
 
 READY_S = 1.0
@@ -151,7 +152,7 @@ class _Race:
                 answer = self._ask(server, self._deadline)
                 why = self._judge(answer)
             except (OSError, KazooException) as error:
-                why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+                why = words_of(error)
             if not why:
                 self._answer = answer
                 self._is_won.set()

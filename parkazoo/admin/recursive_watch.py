@@ -28,6 +28,7 @@ from parkazoo.kazoo_private import AUTH_XID, PING_XID, CloseInstance, Connect, P
 from parkazoo.protocol.cluster_map import ClusterMap, parse_hosts
 from parkazoo.protocol.registration import format_session
 from parkazoo.wire.frames import LENGTH_BYTES, REPLY, request_frame, session_frames
+from parkazoo.wire.report import words_of
 from parkazoo.wire.tls import make_context
 
 SESSION_S = 4.0  # soon over, if this process stops to read: until then the server keeps what it does not take
@@ -126,7 +127,7 @@ class Follower:
             try:
                 self._follow(server)
             except (OSError, KazooException) as error:
-                why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+                why = words_of(error)
                 if not self.trouble:  # events came until now
                     return why
                 refusals[why] = None

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from parkazoo.admin.clients import AdminClient, Connections, for_each
 from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.wire.report import words_of
 from parkazoo.wire.sizes import DEFAULT_LIMIT
 
 LATENCY = re.compile(r"^Latency min/avg/max: [0-9.]+/([0-9.]+)/([0-9.]+)$", re.MULTILINE)
@@ -51,7 +52,7 @@ def ask(server: str, ensemble: str, client: AdminClient) -> ServerStatus:
     try:
         said = client.ask("srvr")
     except OSError as error:  # it was lost meanwhile
-        return ServerStatus(ensemble, server, serves=False, trouble=error.strerror or str(error))
+        return ServerStatus(ensemble, server, serves=False, trouble=words_of(error))
     mode = _line(said, "Mode")
     if mode is None and "whitelist" in said:
         return ServerStatus(ensemble, server, serves=True, trouble="srvr is not in its 4lw.commands.whitelist")

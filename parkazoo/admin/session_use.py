@@ -10,6 +10,7 @@ from typing import NamedTuple
 from parkazoo.admin.answers import count_ephemerals, count_watches, why_unanswered
 from parkazoo.admin.clients import AdminClient, for_each
 from parkazoo.admin.strangers import ConnectedSessions, Stranger, Strangers
+from parkazoo.wire.report import words_of
 
 Counts = Mapping[str, int]  # by session
 
@@ -77,7 +78,7 @@ def _ask(word: str, clients: Iterable[AdminClient]) -> tuple[str, str]:
         try:
             answer = client.ask(word)
         except OSError as error:
-            why = f"{word}: {error.strerror or str(error) or type(error).__name__}"
+            why = f"{word}: {words_of(error)}"
             continue
         if not (refusal := why_unanswered(word, answer)):
             return answer, ""

@@ -17,6 +17,7 @@ from parkazoo.admin.read import connect_by_newest, read_map
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
 from parkazoo.protocol.server_list import CONFIG
+from parkazoo.wire.report import words_of
 
 FEWEST = 3  # voting members, of which one may stop
 GROUPED = re.compile(r"^(?:group|weight)\.", re.MULTILINE)
@@ -199,7 +200,7 @@ def _ask_srvr(client: AdminClient) -> tuple[QuorumMember, int]:
     try:
         said = client.ask("srvr")
     except OSError as error:
-        return QuorumMember(client.hosts, None, error.strerror or str(error)), 0
+        return QuorumMember(client.hosts, None, words_of(error)), 0
     if is_forbidden(said):
         return QuorumMember(client.hosts, None, f"srvr: {NOT_LISTED}", is_mute=True), 0
     values = parse_server(said)

@@ -13,6 +13,7 @@ from parkazoo.admin.clients import AdminClient, Options, for_each, try_each
 from parkazoo.admin.strays import SHOWN
 from parkazoo.protocol.placement import CLIENTS
 from parkazoo.protocol.registration import format_session
+from parkazoo.wire.report import words_of
 
 LOOKS = 5
 LOOK_EVERY_S = 0.5
@@ -134,7 +135,7 @@ def _connections(server: AdminClient) -> list[ServerConnection] | str:
     try:
         said = server.ask("cons")
     except OSError as error:
-        return f"it does not answer `cons`: {error.strerror or str(error) or type(error).__name__}"
+        return f"it does not answer `cons`: {words_of(error)}"
     if why := why_unanswered("cons", said):
         return f"it does not answer `cons`: {why}"
     return parse_connections(said)

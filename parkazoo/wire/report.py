@@ -153,7 +153,6 @@ class ConnectionReport:
 
 
 def words_of(error: Exception) -> str:
-    """Why there is no connection."""
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
-    return str(error) or type(error).__name__
+    """What an error says: of an OSError its text, without its number."""
+    told = error.strerror if isinstance(error, OSError) else None
+    return told or str(error) or type(error).__name__
