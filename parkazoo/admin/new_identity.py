@@ -141,13 +141,19 @@ def _plan(given: Mapping[str, str], maps: Mapping[str, ClusterMap | None]) -> tu
             f"not for {', '.join(given)}"
         )
     _verify_apart(original, given)
-    servers = json.dumps({name: sorted(parse_hosts(given[name])) for name in original.names})
-    cluster = uuid.uuid5(uuid.NAMESPACE_OID, f"{original.cluster} {servers}").hex
-    own = replace(original, cluster=cluster, ensembles={name: given[name] for name in original.ensembles})
+    own = replace(original, ensembles={name: given[name] for name in original.ensembles})
+    cluster = id_of_copy(original.cluster, own)
+    own = replace(own, cluster=cluster)
     if {each.cluster for each in found} - {original.cluster, cluster}:
         told = ", ".join(f"{name}: {each.cluster}" for name, each in maps.items() if each is not None)
         raise ClusterMapError(f"these are of several clusters: {told}")
     return original, own
+
+
+def id_of_copy(original: str, copy: ClusterMap) -> str:
+    """Returns the id that a copy of a cluster gets at its servers."""
+    servers = json.dumps({name: sorted(parse_hosts(copy.ensembles[name])) for name in copy.names})
+    return uuid.uuid5(uuid.NAMESPACE_OID, f"{original} {servers}").hex
 
 
 def _was_given(cluster: str) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import random
 import tempfile
 import unittest
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,8 @@ from unittest import mock
 from kazoo.exceptions import NoAuthError
 from kazoo.security import OPEN_ACL_UNSAFE
 
+from parkazoo.admin import new_identity
+from parkazoo.admin.backup import looks
 from parkazoo.admin.backup import manifest as manifest_module
 from parkazoo.admin.backup.compare import Differences, Lost, Older, compare
 from parkazoo.admin.backup.listed import list_directories
@@ -109,7 +111,7 @@ class Tree:
             must(self.model.execute(ensemble, Create(ENSEMBLE, record, OPEN_ACL_UNSAFE, 0)))
         self.context = make_context(placement)
         if form is Form.GROWN:
-            places = Places(placement, placement.of_children, nullcontext())
+            places = Places(placement, placement.of_children, contextlib.nullcontext())
             self.context = self.context.risen(form, places)
         self.context.names = NAMES
         self.clients = {name: ModelClient(self, ensemble) for ensemble, name in enumerate(NAMES)}
@@ -424,6 +426,22 @@ class TestManifest(unittest.TestCase):
         ):
             path.write_bytes(gzip.compress(b"".join(found), 1))
             self.refused("was cut off, changed or damaged")
+
+    def test_a_copy_with_an_identity_of_its_own(self) -> None:
+        """It can be compared with a backup of its original; another cluster cannot."""
+        path = self.write(self.folder)
+        moved = {name: f"{name}-copy:1" for name in NAMES}
+        _, own = new_identity._plan(moved, dict.fromkeys(NAMES, MAP))
+        for cluster_map, is_copy in ((own, True), (MAP, True), (replace(own, cluster="x"), False)):
+            found = contextlib.nullcontext((self.state._replace(cluster_map=cluster_map), {}))
+            with (
+                mock.patch.object(looks, "read_map", return_value=cluster_map),
+                mock.patch.object(looks, "_looked", return_value=found),
+                contextlib.nullcontext()
+                if is_copy
+                else self.assertRaisesRegex(ManifestError, "of cluster test; this is x"),
+            ):
+                self.assertTrue(looks.compare_with(path.parent, "h:1", grace_s=0.0).is_same)
 
     def test_another_format(self) -> None:
         path = self.write(self.folder)

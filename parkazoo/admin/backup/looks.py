@@ -26,6 +26,7 @@ from parkazoo.admin.backup.manifest import (
 )
 from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, try_each
 from parkazoo.admin.identity import is_identity
+from parkazoo.admin.new_identity import id_of_copy
 from parkazoo.admin.read import connect_by_newest, read_map
 from parkazoo.admin.walk import GRACE_S
 from parkazoo.errors import ClusterMapError
@@ -106,15 +107,15 @@ def compare_with(
 
     :param grace_s: seconds until the second look at whatever seems lost: clients may be at work there.
     :param progress: as for `make_backup`.
-    :raises ManifestError: the folder's manifest cannot be used, or is of another cluster.
+    :raises ManifestError: the manifest cannot be used, or is of another cluster than this one or its
+        original.
     :raises ClusterMapError: there is no map, or no ensemble can be read.
     """
     then = read_manifest(folder)
     cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
-    if cluster_map.cluster != then.cluster_map.cluster:
-        raise ManifestError(
-            f"{folder} has a backup of cluster {then.cluster_map.cluster}; this is {cluster_map.cluster}"
-        )
+    cluster = then.cluster_map.cluster
+    if cluster_map.cluster not in (cluster, id_of_copy(cluster, cluster_map)):
+        raise ManifestError(f"{folder} has a backup of cluster {cluster}; this is {cluster_map.cluster}")
     options = {**client_options, "auth_data": list(auth)}
     with _looked(cluster_map, options, timeout_s, progress) as (state, clients):
         due_s = time.monotonic() + grace_s
