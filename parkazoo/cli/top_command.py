@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json as json_module
+import math
+import sys
 import time
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, closing
+from functools import partial
+from importlib.util import find_spec
 from itertools import count as counting
 from itertools import islice
 from pathlib import Path
@@ -35,11 +39,13 @@ from parkazoo.cli.options import (
     seconds_option,
     split_hosts,
 )
-from parkazoo.cli.top_screen import SPARK_COLUMNS, screen
+from parkazoo.cli.top_looking import Looking, Pauses, Source
+from parkazoo.cli.top_screen import PastRequests, screen
 from parkazoo.cli.top_web import WebPage
 
 INTERVAL_S = 2.0
 PAUSE = 0.5  # at least, of a look's own time
+HINT = "for keys that sort, filter and open rows: pip install 'parkazoo[top]'"
 
 
 def register(app: typer.Typer) -> None:
@@ -96,32 +102,55 @@ def top(
     if replay is not None:
         if record is not None or follow:
             raise typer.BadParameter("give --replay without --record and --follow: no server is asked")
-        show: Callable[[Rates], None] = _print_line if json else _Screens(console, _recorded, clears=is_live)
-        with until_interrupted() as is_ended, ExitStack() as stack:
-            if web is not None:
-                show = stack.enter_context(_serve(web, f"{replay.name}, a look every {interval:g} s"))
-            for rates in _replayed(replay, interval if is_live or web is not None else 0.0, once, count, is_ended):
-                show(rates)
-            while web is not None and not is_ended():
-                time.sleep(interval)  # a page that has all goes on until ^C
-        return
-    if hosts is None:
-        raise typer.BadParameter("give --hosts, or --replay")
-    servers, _ = split_hosts(hosts)
-    options = connection_options(auth, timeout, ca, cert, key)
-    times = 1 if once else count
-    about = f"every {interval:g} s"
-    show = _print_line if json else _Screens(console, lambda _: about, clears=is_live)
+        about: Callable[[Rates], str] = _recorded
+        every_s, about_page = math.inf, f"{replay.name}, a look every {interval:g} s"
+        pause_s = interval if is_live or web is not None else 0.0
+        source: Source = partial(_replayed, replay, pause_s, once, count)
+    else:
+        if hosts is None:
+            raise typer.BadParameter("give --hosts, or --replay")
+        servers, _ = split_hosts(hosts)
+        looker = partial(Looker, servers, **connection_options(auth, timeout, ca, cert, key))
+        source = partial(_looked, looker, follow, record, interval, 1 if once else count)
+        every_s, about_page = interval, f"every {interval:g} s"
+        about = lambda _: about_page  # noqa: E731 - as `_recorded`
+    is_interactive = is_live and sys.stdin.isatty() and not console.is_dumb_terminal
+    has_keys = is_interactive and web is None and count is None
+    if has_keys and find_spec("textual") is not None:
+        from parkazoo.cli.top_app import show  # noqa: PLC0415 - an extra, and slow to import
+
+        is_replayed = replay is not None
+        return show(Looking(source, repeats=not is_replayed, holds=is_replayed), about, every_s)
+    tell: Callable[[Rates], None] = (
+        _print_line if json else _Screens(console, about, clears=is_live, hint=HINT if has_keys else "")
+    )
     with until_interrupted() as is_ended, ExitStack() as stack:
         if web is not None:
-            show = stack.enter_context(_serve(web, about))
+            tell = stack.enter_context(_serve(web, about_page))
+        for rates in stack.enter_context(closing(source(Pauses(is_ended, time.sleep)))):
+            tell(rates)
+        while replay is not None and web is not None and not is_ended():
+            time.sleep(interval)  # a page that has all goes on until ^C
+    return None
+
+
+def _looked(
+    new_looker: Callable[[], Looker],
+    follows: bool,
+    record: Path | None,
+    interval: float,
+    times: int | None,
+    pauses: Pauses,
+) -> Generator[Rates, None, None]:
+    """:raises ClusterMapError: as `Looker`, or as `Recorder.add`. :raises WrongArgumentError: as `Recorder`."""
+    with ExitStack() as stack:
         recorder = stack.enter_context(Recorder(record)) if record is not None else None
-        looker = stack.enter_context(Looker(servers, **options))
-        followers = stack.enter_context(Followers(looker.auth, looker.options)) if follow else None
-        for rates in _rates(looker, followers, interval, times, is_ended):
+        looker = stack.enter_context(new_looker())
+        followers = stack.enter_context(Followers(looker.auth, looker.options)) if follows else None
+        for rates in _rates(looker, followers, interval, times, pauses):
             if recorder is not None:
                 recorder.add(rates)
-            show(rates)
+            yield rates
 
 
 def _rates(
@@ -129,8 +158,8 @@ def _rates(
     followers: Followers | None,
     interval: float,
     times: int | None,
-    is_ended: Callable[[], bool],
-) -> Iterator[Rates]:
+    pauses: Pauses,
+) -> Generator[Rates, None, None]:
     """:param times: how often; None: until it is ended."""
     directories = HotDirectories()
     if followers is not None:
@@ -147,9 +176,9 @@ def _rates(
 
     last, pause_s = look_now()
     for number in counting(1):
-        if not is_ended():
-            time.sleep(pause_s)
-        if is_ended():
+        if not pauses.is_ended():
+            pauses.sleep(pause_s)
+        if pauses.is_ended():
             return
         look, pause_s = look_now()
         rates = rates_between(last, look)
@@ -164,8 +193,8 @@ def _rates(
 
 
 def _replayed(
-    file: Path, pause_s: float, is_last_alone: bool, most: int | None, is_ended: Callable[[], bool]
-) -> Iterator[Rates]:
+    file: Path, pause_s: float, is_last_alone: bool, most: int | None, pauses: Pauses
+) -> Generator[Rates, None, None]:
     """:param pause_s: between two. :param most: how many; None: all.
 
     :raises WrongArgumentError: as `read_recorded`, or there are none.
@@ -173,9 +202,9 @@ def _replayed(
     recorded = read_recorded(file)
     number = 0
     for number, rates in enumerate(deque(recorded, 1) if is_last_alone else islice(recorded, most), 1):
-        if number > 1 and not is_ended():
-            time.sleep(pause_s)
-        if is_ended():
+        if number > 1 and not pauses.is_ended():
+            pauses.sleep(pause_s)
+        if pauses.is_ended():
             return
         yield rates
     if number == 0:
@@ -197,16 +226,14 @@ def _print_line(rates: Rates) -> None:
 
 
 class _Screens:
-    """Prints a screen for each, with the last ones' requests. :param about: as for `screen`."""
+    """Prints a screen for each, with the last ones' requests. :param about: as for `screen`; hint too."""
 
-    def __init__(self, console: Console, about: Callable[[Rates], str], *, clears: bool) -> None:
-        self._console, self._about, self._clears = console, about, clears
-        self._history: dict[str, deque[float | None]] = defaultdict(lambda: deque(maxlen=SPARK_COLUMNS))
+    def __init__(self, console: Console, about: Callable[[Rates], str], *, clears: bool, hint: str) -> None:
+        self._console, self._about, self._clears, self._hint = console, about, clears, hint
+        self._past = PastRequests()
 
     def __call__(self, rates: Rates) -> None:
-        for each in rates.ensembles:
-            self._history[each.ensemble].append(each.requests)
-        history = {name: [*values] for name, values in self._history.items()}
+        history = self._past.add(rates)
         if self._clears:
             self._console.clear()
-        self._console.print(screen(rates, self._console.width, self._about(rates), history))
+        self._console.print(screen(rates, self._console.width, self._about(rates), history, self._hint))

@@ -14,7 +14,8 @@ from rich.console import Console
 from parkazoo.admin.answers import ServerConnection
 from parkazoo.admin.rates import ClusterLook, Rates, parse_look, rates_between
 from parkazoo.admin.registrations import Registrations
-from parkazoo.cli.top_screen import remarks, screen, sparkline
+from parkazoo.cli.top_screen import remarks, screen
+from parkazoo.cli.top_tables import sparkline
 
 SAID = json.loads((Path(__file__).parent / "looks.json").read_text())
 SECONDS = 3.0

@@ -24,7 +24,9 @@ from parkazoo.admin.arguments import WrongArgumentError
 from parkazoo.admin.rates import DirectoryRates, Rates, rates_between
 from parkazoo.admin.recorded_rates import MOST, Recorder, parse_rates, read_recorded
 from parkazoo.cli import main, top_command
+from parkazoo.cli.top_pages import Pages
 from parkazoo.cli.top_screen import screen
+from parkazoo.cli.top_tables import draw
 from parkazoo.errors import ClusterMapError
 from tests.admin.test_rates import FIRST, REGISTERED, SECOND, look, rates
 from tests.arbitrary import JSON, fuzzed
@@ -169,7 +171,18 @@ class TestRecordedRates(unittest.TestCase):
             return
         for width in (80, 120):
             history = {each.ensemble: [each.requests] for each in found.ensembles}
-            Console(width=width, file=io.StringIO()).print(screen(found, width, "", history))
+            console = Console(width=width, file=io.StringIO())
+            console.print(screen(found, width, "", history))
+            pages = Pages()
+            pages.show(found, history)
+            for _ in pages.page.tables:
+                for _ in pages.table().columns:
+                    pages.sort(1, is_wide=True)
+                    console.print(draw(pages.table(), pages.rows, width > 80, cursor=0))
+                pages.open()
+                self.assertNotIn("The last rates do not have it.", pages.details())
+                pages.back()
+                pages.next_table(1)
 
     def test_a_file_that_cannot_be_written(self) -> None:
         with self.assertRaisesRegex(WrongArgumentError, "cannot be written: No such file"):

