@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from bench import ROOT
 from parkazoo.cli import INTERRUPTED
 from parkazoo.local import LocalCluster, LocalClusterError
-from tests.drills import rolling_restart
-from tests.drills.calls import Calls, count_calls
-from tests.drills.stage import Stage
+from tests.drills import ensemble_away, rolling_restart
+from tests.drills.calls import Calls, Goal, count_calls
+from tests.drills.stage import SESSION_TIMEOUT_S, Stage
 from tests.faults.crew import Crew
 from tests.faults.load import Judgement
 from tests.faults.processors import Busy
@@ -25,9 +25,20 @@ from tests.faults.remains import judge_tree
 from tests.faults.run import ENSEMBLES, SERVERS, ZOO_CFG, finish, judge, prepare, records_of
 from tests.faults.worker import load_named
 
-DRILLS = {"rolling-restart": rolling_restart}
+
+class Drill(NamedTuple):
+    """:param work: does the steps."""
+
+    about: str
+    goal: Goal
+    work: Callable[[Stage], None]
+
+
+DRILLS = {
+    "rolling-restart": Drill(rolling_restart.ABOUT, rolling_restart.GOAL, rolling_restart.work),
+    "ensemble-away": Drill(ensemble_away.ABOUT, ensemble_away.GOAL, ensemble_away.work),
+}
 LOADS = ("lock", "counter", "queue", "ephemerals", "dictionary")
-SESSION_TIMEOUT_S = 10.0
 QUIET_S = 10.0  # before and after
 SEED = 1
 
@@ -83,7 +94,7 @@ def run(name: str, folder: Path, tell: Callable[[str], None]) -> Report:
         stage = Stage(cluster, tell)
         first_s = time.monotonic()
         try:
-            drill.work(stage, ROOT / drill.PAGE)
+            drill.work(stage)
         except LocalClusterError as error:
             problems.append(str(error))
         last_s = time.monotonic()
@@ -101,7 +112,7 @@ def run(name: str, folder: Path, tell: Callable[[str], None]) -> Report:
         for load in chosen
     }
     judged["fsck"] = (ABOUT_TREE, of_tree)
-    problems += calls.problems(drill.GOAL)
+    problems += calls.problems(drill.goal)
     return Report(len(stage.faults), last_s - first_s, calls, judged, problems, busy_share)
 
 
@@ -132,7 +143,7 @@ def main() -> int:
 
 def _print(name: str, report: Report) -> None:
     calls = report.calls
-    print(f"\n{name}: {DRILLS[name].ABOUT}; {report.steps} steps in {report.seconds:.0f} s")
+    print(f"\n{name}: {DRILLS[name].about}; {report.steps} steps in {report.seconds:.0f} s")
     told = ", ".join(f"{count} {each}" for each, count in calls.errors.items()) or "none"
     print(f"calls {calls.total:,}; errors: {told} ({calls.error_share:.3%})")
     print(f"the longest call: {calls.longest}, {calls.longest_s:.2f} s")

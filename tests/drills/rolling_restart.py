@@ -12,7 +12,7 @@ ABOUT = "nine servers are restarted one by one"
 GOAL = Goal(allowed=frozenset({"connection_loss"}), most_share=0.003, longest_s=2.0)
 
 
-def work(stage: Stage, page: Path) -> None:
+def work(stage: Stage) -> None:
     """Of each ensemble the leader last.
 
     :raises LocalClusterError: a server may not be stopped, or does not come back.
@@ -20,10 +20,10 @@ def work(stage: Stage, page: Path) -> None:
     for ensemble in stage.cluster.ensembles:
         leader = ensemble.leader()
         for server in sorted(ensemble.servers, key=lambda each: each is leader):
-            question, _ = stage.commands(page, {"server": server.name})
+            question, _ = stage.commands(PAGE, {"server": server.name})
             stage.run(question)
             stage.note_end()
             stage.restart(server, "leader" if server is leader else "follower")
     stage.settle()
-    _, last = stage.commands(page, {})
+    _, last = stage.commands(PAGE, {})
     stage.run(last)

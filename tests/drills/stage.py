@@ -10,9 +10,11 @@ from pathlib import Path
 
 from bench import ROOT
 from parkazoo.local import LocalCluster, LocalClusterError, LocalServer
+from parkazoo.local.servers import LocalEnsemble
 from tests.drills.page import addressed, commands
 from tests.faults.load import Fault
 
+SESSION_TIMEOUT_S = 10.0  # of the clients
 SERVING_TIMEOUT_S = 120.0
 COMMAND_TIMEOUT_S = 900.0
 
@@ -30,7 +32,8 @@ class Stage:
         self._addresses = {each.name: each.address for ensemble in cluster.ensembles for each in ensemble.servers}
 
     def commands(self, page: Path, values: Mapping[str, str]) -> list[list[str]]:
-        return commands(page.read_text(), values)
+        """Returns those of a page, given from the root of the checkout."""
+        return commands((ROOT / page).read_text(), values)
 
     def run(self, arguments: list[str]) -> None:
         """Run `parkazoo` as an operator does, with this cluster's addresses.
@@ -58,6 +61,20 @@ class Stage:
         stopped_s = time.monotonic()
         server.start()
         self.faults.append(Fault(began_s, float("inf"), "restart", server.name, role, stopped_s, stopped_s))
+
+    def take_away(self, ensemble: LocalEnsemble, seconds: float) -> None:
+        """End all servers of an ensemble at once, and start them after that time."""
+        self._tell(f"the servers of {ensemble.name} end")
+        began_s = time.monotonic()
+        for server in ensemble.servers:
+            server.kill()
+        away_s = time.monotonic()
+        time.sleep(seconds)
+        self._tell(f"the servers of {ensemble.name} start")
+        back_s = time.monotonic()
+        for server in ensemble.servers:
+            server.start()
+        self.faults.append(Fault(began_s, float("inf"), "ensemble away", ensemble.name, "kill", away_s, back_s))
 
     def settle(self) -> None:
         """Wait until all servers serve: what was done to them is over."""
