@@ -25,6 +25,7 @@ from parkazoo.cli.top_pages import Pages
 from parkazoo.cli.top_screen import WIDE, PastRequests, header, remarks
 from parkazoo.cli.top_tables import History, draw
 
+INPUT = 0  # the file descriptor
 TICK_S = 0.1  # between two looks into the queue
 LATE_S = 2.0  # after which a look takes long
 MANY = 1 << 30  # rows
@@ -126,6 +127,8 @@ class TopApp(App[None]):
 
     def _take(self) -> None:
         """Takes all that has been found since."""
+        if not self.is_headless and not os.isatty(INPUT):
+            self.exit()  # the terminal is gone; Textual would read its end again and again
         with suppress(Empty):
             while True:
                 found = self._looking.found.get_nowait()

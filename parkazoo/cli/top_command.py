@@ -114,7 +114,7 @@ def top(
         source = partial(_looked, looker, follow, record, interval, 1 if once else count)
         every_s, about_page = interval, f"every {interval:g} s"
         about = lambda _: about_page  # noqa: E731 - as `_recorded`
-    is_interactive = is_live and sys.stdin.isatty() and not console.is_dumb_terminal
+    is_interactive = is_live and _is_on_a_terminal() and not console.is_dumb_terminal
     has_keys = is_interactive and web is None and count is None
     if has_keys and find_spec("textual") is not None:
         from parkazoo.cli.top_app import show  # noqa: PLC0415 - an extra, and slow to import
@@ -132,6 +132,11 @@ def top(
         while replay is not None and web is not None and not is_ended():
             time.sleep(interval)  # a page that has all goes on until ^C
     return None
+
+
+def _is_on_a_terminal() -> bool:
+    """Whether all three are: Textual reads stdin, and writes to stderr."""
+    return all(each is not None and each.isatty() for each in (sys.stdin, sys.stdout, sys.stderr))
 
 
 def _looked(

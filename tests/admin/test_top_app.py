@@ -494,6 +494,16 @@ class TestOnATerminal(unittest.TestCase):
         terminal.press("q")
         self.assertEqual(terminal.ended(), 0)
 
+    @unittest.skipUnless(IS_THERE, MISSING)
+    def test_a_terminal_that_goes(self) -> None:
+        """The command ends."""
+        found = Terminal("--replay", self.recording(RATES))
+        self.addCleanup(found.process.wait)
+        self.addCleanup(found.process.kill)
+        found.until("the end of the recording")
+        os.close(found.main)
+        found.process.wait(DEADLINE_S)
+
     def test_without_the_extra(self) -> None:
         """The screens go on as ever; the last line says how to get keys."""
         terminal = self.terminal("--replay", self.recording(RATES), before="sys.modules['textual'] = None")
