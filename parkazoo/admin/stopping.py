@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -12,7 +12,6 @@ from parkazoo.admin.answers import NOT_LISTED, count_voters, is_forbidden, parse
 from parkazoo.admin.arguments import arguments_alone
 from parkazoo.admin.clients import AGAIN_S, TIMEOUT_S, AdminClient, Auth, Connections, UnreadableError, for_each
 from parkazoo.admin.health import VOTING
-from parkazoo.admin.membership import strangers
 from parkazoo.admin.read import connect_by_newest, read_map
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
@@ -20,6 +19,8 @@ from parkazoo.protocol.server_list import CONFIG
 from parkazoo.wire.report import words_of
 
 FEWEST = 3  # voting members, of which one may stop
+MEMBER = re.compile(r"^server\.(\d+)=", re.MULTILINE)
+MYID = 0xFF  # the part of a session's highest byte, and of a server's id
 GROUPED = re.compile(r"^(?:group|weight)\.", re.MULTILINE)
 OF_EPOCH = 0xFFFFFFFF  # the part of a zxid that counts an epoch's transactions
 LEADING = frozenset({"leader", "standalone"})
@@ -43,12 +44,14 @@ class QuorumMember(NamedTuple):
     :param role: as ``srvr`` has it; None if it does not tell.
     :param trouble: why it does not serve in step, or does not tell; empty if it serves in step.
     :param is_mute: whether it serves, but does not answer ``srvr``.
+    :param myid: of the server that has made a session there; 0: not known. The map may name one server twice.
     """
 
     server: str
     role: str | None
     trouble: str = ""
     is_mute: bool = False
+    myid: int = 0
 
 
 class Quorum(NamedTuple):
@@ -89,7 +92,7 @@ def may_stop(
     options = {**client_options, "auth_data": list(auth)}
     with connect_by_newest(cluster_map, options, timeout_s) as (cluster_map, connections):
         own, server = _find(server, cluster_map)
-        found = for_each(list(cluster_map.names), lambda name: _ask(name, cluster_map, connections, timeout_s))
+        found = for_each(list(cluster_map.names), lambda name: _ask(name, connections, timeout_s))
     return judge_stop(own, server, dict(zip(cluster_map.names, found, strict=True)))
 
 
@@ -138,32 +141,37 @@ def _objections(name: str, quorum: Quorum, loses_one: bool) -> Iterator[_Objecti
     if loses_one and quorum.voters < FEWEST:
         told = "a single voting member, and is away without it" if quorum.voters == 1 else "two, and needs both"
         yield _Objection(f"{name} has {told}: waiting does not help", may_change=False)
-    voting = [each for each in quorum.members if each.role in VOTING and each.server not in quorum.outside]
+    may_vote = [each for each in quorum.members if each.role != "observer" and each.server not in quorum.outside]
+    voting = [each for each in may_vote if each.role in VOTING]
     in_step = [each for each in voting if not each.trouble]
-    leaders = [each.server for each in voting if each.role in LEADING]
+    leaders = {each.myid or each.server: each.server for each in voting if each.role in LEADING}
     if len(leaders) > 1:
-        yield _Objection(f"{name}: {' and '.join(leaders)} each say that they lead: wait until one does")
-    elif not leaders and len(voting) >= quorum.voters:
+        yield _Objection(f"{name}: {' and '.join(leaders.values())} each say that they lead: wait until one does")
+    elif not leaders and not mute and _count(may_vote) >= quorum.voters:
         yield _Objection(f"{name}: no server leads: wait for the election")
-    followers = sum(each.role == "follower" for each in in_step)
+    followers = _count(each for each in in_step if each.role == "follower")
     if quorum.synced is not None and quorum.synced < followers:
         yield _Objection(f"{name}: {quorum.synced} of {followers} followers are in sync: wait until all are")
     needed = quorum.voters if loses_one else quorum.voters // 2 + 1
-    if len(in_step) < needed and not mute:
-        troubled = [each for each in quorum.members if each.trouble]
+    if _count(in_step) + len(mute) < needed:
+        troubled = [each for each in quorum.members if each.trouble and not each.is_mute]
         why = ", ".join(f"{each.server}: {each.trouble}" for each in troubled)
         if troubled:
             wanted = f"{'all' if needed == quorum.voters else needed} of its {quorum.voters} voting members"
             yield _Objection(f"{name}: {why}: wait until {wanted} serve in step")
         else:
-            told = f"{name}: the map names {len(voting)} of its {quorum.voters} voting members"
+            told = f"{name}: the map names {_count(voting) + len(mute)} of its {quorum.voters} voting members"
             yield _Objection(f"{told}: `parkazoo map hosts` with all", is_certain=False)
+
+
+def _count(members: Iterable[QuorumMember]) -> int:
+    return len({each.myid or each.server for each in members})
 
 
 # ---- the questions -------------------------------------------------------------------------------
 
 
-def _ask(name: str, cluster_map: ClusterMap, connections: Connections, timeout_s: float) -> Quorum:
+def _ask(name: str, connections: Connections, timeout_s: float) -> Quorum:
     deadline = time.monotonic() + timeout_s
     own = {server: client for server, (whose, client) in connections.servers.items() if whose == name}
     away = [
@@ -174,15 +182,17 @@ def _ask(name: str, cluster_map: ClusterMap, connections: Connections, timeout_s
     config, untold = _read_config(connections.clients[name])
     # After the sessions of this command, which are transactions: an idle follower has the new epoch by them.
     said = dict(zip(own, for_each([*own.values()], _ask_srvr), strict=True))
-    leaders = [server for server, (member, _) in said.items() if member.role in LEADING]
-    reached = said[leaders[0]][1] if len(leaders) == 1 else 0
-    members = for_each(list(own), lambda each: _await(own[each], *said[each], reached, deadline))
-    voters = None if untold else count_voters(config)
+    leaders = {
+        _myid(own[server]) or server: server for server, (member, _) in said.items() if member.role in LEADING
+    }
+    leader = next(iter(leaders.values())) if len(leaders) == 1 else None
+    reached = 0 if leader is None else said[leader][1]
+    told = for_each(list(own), lambda each: _await(own[each], *said[each], reached, deadline))
+    members = [each._replace(myid=_myid(own[each.server])) for each in told]
+    voters, outside = None if untold else count_voters(config), _outside(config, members)
     if any(each.role == "standalone" for each in members):
-        voters = 1
-    hosts = parse_hosts(cluster_map.ensembles[name])
-    outside, _ = strangers(hosts, hosts, own.values())
-    synced = _count_synced(own[leaders[0]]) if len(leaders) == 1 else None
+        voters, outside = 1, []
+    synced = None if leader is None else _count_synced(own[leader])
     return Quorum([*members, *away], voters, outside, synced, untold=untold or f"{CONFIG} names no voting member")
 
 
@@ -193,6 +203,18 @@ def _read_config(client: AdminClient) -> tuple[str, str]:
     except UnreadableError as error:
         return "", str(error)
     return config, UNCOUNTED if GROUPED.search(config) else ""
+
+
+def _outside(config: str, members: Collection[QuorumMember]) -> list[str]:
+    """Returns the servers that are not in the configuration: they may serve, but not vote."""
+    inside = {int(each) & MYID for each in MEMBER.findall(config)}
+    return [each.server for each in members if inside and each.myid not in {0, *inside}]
+
+
+def _myid(client: AdminClient) -> int:
+    """Returns the id of the server at which the client's session began, which makes the session's highest byte."""
+    session, _ = client.zk.client_id or (None, None)
+    return int(session or 0) >> 56 & MYID
 
 
 def _ask_srvr(client: AdminClient) -> tuple[QuorumMember, int]:

@@ -13,12 +13,14 @@ from typer.testing import CliRunner
 
 from parkazoo.admin.answers import NOT_LISTED
 from parkazoo.admin.arguments import WrongArgumentError
+from parkazoo.admin.clients import Connections
 from parkazoo.admin.stopping import (
     BEHIND,
     UNCOUNTED,
     Quorum,
     QuorumMember,
     StopAnswer,
+    _ask,
     _ask_srvr,
     _await,
     _find,
@@ -118,12 +120,27 @@ class TestJudge(unittest.TestCase):
         self.no("Connection refused", a)
         self.assertIn("it has no vote", self.yes(a, "a4:1"))
 
+    def test_a_server_that_the_map_names_twice_counts_once(self) -> None:
+        leader, follower = (
+            each._replace(myid=number) for number, each in enumerate(members("leader", "follower"), 1)
+        )
+        for double in (leader, follower):
+            a = Quorum([leader, follower, REFUSED, double._replace(server="alias:1")], 3, synced=1)
+            for server in ("a1:1", "a2:1", "alias:1"):
+                self.no("a3:1: Connection refused", a, server)
+            third = QuorumMember("a3:1", "follower", myid=3)
+            for server in ("a1:1", "a2:1", "alias:1"):
+                self.yes(a._replace(members=[leader, follower, third, double], synced=2), server)
+
     def test_they_do_not_tell(self) -> None:
         mute = QuorumMember("a3:1", None, f"srvr: {NOT_LISTED}", is_mute=True)
         self.unknown("4lw.commands.whitelist", three(last=mute))
         self.unknown("4lw.commands.whitelist", three(last=mute), "a3:1")
         self.unknown("why not", three(voters=None, untold="why not"))
         self.unknown("the map names 3 of its 5 voting members", three(voters=5))
+        self.unknown("4lw.commands.whitelist", three(last=mute, voters=5))
+        one_away = [members("leader")[0], QuorumMember("a2:1", None, "Connection refused"), mute]
+        self.no("a2:1: Connection refused: wait until all", Quorum(one_away, 3), "a1:1")
 
     def test_the_other_ensembles(self) -> None:
         """They need a majority, not all."""
@@ -134,6 +151,8 @@ class TestJudge(unittest.TestCase):
             [QuorumMember("b1:1", "leader"), QuorumMember("b2:1", None, "x"), QuorumMember("b3:1", None, "y")], 3
         )
         self.no("b: b2:1: x, b3:1: y: wait until 2 of its 3", three(), b=away)
+        headless = [REFUSED, *members("follower", "follower", ensemble="b")]
+        self.no("b: no server leads", three(), b=Quorum(headless, 3))
         self.no("b cannot be reached (refused)", three(), b=Quorum([], None, absent="refused"))
         self.unknown("no right", three(), b=Quorum([], None, untold="no right"))
 
@@ -158,6 +177,50 @@ class FakeServer:
 
     def read(self, path: str) -> bytes:
         return str(self._said[0]).encode()
+
+
+class FakeMember:
+    """A client of one server of an ensemble, with a session there.
+
+    :param myid: of the server that began the session.
+    """
+
+    def __init__(self, hosts: str, myid: int, role: str, config: str) -> None:
+        self.hosts = hosts
+        self.zk = mock.Mock(client_id=((myid << 56 | 0x37259310001) - (myid >> 7 << 64), b""))
+        self._said = {"srvr": SRVR.format(zxid=0x105, mode=role), "mntr": "zk_synced_followers\t2\n"}
+        self._config = config
+
+    def ask(self, word: str) -> str:
+        return self._said[word]
+
+    def read(self, path: str) -> bytes:
+        return self._config.encode()
+
+
+class TestEnsemble(unittest.TestCase):
+    def ask(self, *servers: tuple[str, int, str], absent: str = "") -> Quorum:
+        """What is found in an ensemble with the voting members 1, 2 and 200."""
+        lines = [f"server.{number}=h{number}:2888:3888:participant" for number in (1, 2, 200)]
+        config = "\n".join([*lines, "version=0"])
+        clients: Any = {hosts: FakeMember(hosts, myid, role, config) for hosts, myid, role in servers}
+        own = {hosts: ("a", client) for hosts, client in clients.items()}
+        connections = Connections(
+            {"a": next(iter(clients.values()))}, {}, own, {absent: ("a", "x")} if absent else {}
+        )
+        return _ask("a", connections, 3600)
+
+    def test_servers_are_known_by_their_sessions(self) -> None:
+        """The configuration has no addresses for clients, and other names."""
+        found = self.ask(("n1:1", 1, "leader"), ("n2:1", 2, "follower"), ("n200:1", 200, "follower"))
+        self.assertEqual((found.voters, found.outside, found.synced), (3, [], 2))
+        for server in ("n1:1", "n2:1", "n200:1"):
+            self.assertIs(judge_stop("a", server, {"a": found}).is_safe, True)
+
+    def test_one_is_away(self) -> None:
+        for more in (("alias:1", 2, "follower"), ("n4:1", 4, "follower")):  # named twice; no member
+            found = self.ask(("n1:1", 1, "leader"), ("n2:1", 2, "follower"), more, absent="n200:1")
+            self.assertIs(judge_stop("a", "n2:1", {"a": found}).is_safe, False)
 
 
 class TestQuestions(unittest.TestCase):
