@@ -404,17 +404,27 @@ def try_each(
     is_over: threading.Event | None = None,
 ) -> tuple[dict[str, T], dict[str, str]]:
     """Call `function` for all clients in parallel; its results, and why the others could not be read, by name."""
+    found, errors = attempt_each(clients, function, is_over)
+    return found, {name: str(error) for name, error in errors.items()}
 
-    def attempt(client: AdminClient) -> tuple[T | None, str]:
+
+def attempt_each(
+    clients: Mapping[str, AdminClient],
+    function: Callable[[AdminClient], T],
+    is_over: threading.Event | None = None,
+) -> tuple[dict[str, T], dict[str, UnreadableError]]:
+    """As :func:`try_each`, with the errors."""
+
+    def attempt(client: AdminClient) -> tuple[T | None, UnreadableError | None]:
         try:
-            return function(client), ""
+            return function(client), None
         except UnreadableError as error:
-            return None, str(error)
+            return None, error
 
     found = dict(zip(clients, for_each(list(clients.values()), attempt, is_over), strict=True))
     return (
-        {name: cast(T, result) for name, (result, why) in found.items() if not why},
-        {name: why for name, (_, why) in found.items() if why},
+        {name: cast(T, result) for name, (result, error) in found.items() if error is None},
+        {name: error for name, (_, error) in found.items() if error is not None},
     )
 
 

@@ -14,6 +14,8 @@ from parkazoo.admin.clients import (
     Auth,
     Connections,
     Options,
+    UnreadableError,
+    attempt_each,
     connect_to,
     connect_to_all,
     for_each,
@@ -34,18 +36,19 @@ def read_map(hosts: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **cli
 
     It compares the servers that answer with the first one, or soon after it. Other arguments as for `init_map`.
 
-    :raises ClusterMapError: there is no map, none can be read, one cannot be used, the maps are of several
-        clusters, a server belongs to a copy of the cluster, or no server answers at `hosts`.
+    :raises UnreadableError: no server answers at `hosts`, or none lets this client read.
+    :raises ClusterMapError: there is no map, one cannot be used, the maps are of several clusters, or a server
+        belongs to a copy of the cluster.
     """
     servers = [format_hosts([server]) for server in parse_hosts(hosts)]
     options = {**client_options, "auth_data": list(auth)}
     with connect_to(dict(zip(servers, servers, strict=True)), options, timeout_s, SOON_S) as (clients, absent):
         if not clients:
             told = ", ".join(dict.fromkeys(for_each(absent, reasons)))
-            raise ClusterMapError(f"no ZooKeeper answers within {timeout_s:g} s: {told}")
-        found, unreadable = try_each(clients, _read)
-        if not any(cluster_map for cluster_map, _ in found.values()) and unreadable:
-            raise ClusterMapError(next(iter(unreadable.values())))
+            raise UnreadableError(f"no ZooKeeper answers within {timeout_s:g} s: {told}")
+        found, errors = attempt_each(clients, _read)
+        if not any(cluster_map for cluster_map, _ in found.values()) and errors:
+            raise next(iter(errors.values()))
         for_each([*found], partial(_verify_not_copied, clients, found, options, timeout_s))
     maps = {server: cluster_map for server, (cluster_map, _) in found.items() if cluster_map is not None}
     if not maps:

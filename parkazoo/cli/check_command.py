@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parkazoo.admin.arguments import WrongArgumentError
+from parkazoo.admin.clients import NoRightError, UnreadableError
 from parkazoo.admin.health import FINE, LEVELS, TOPICS, UNKNOWN, UNTOLD, WARNING, WRONG, Health, check_cluster
 from parkazoo.admin.inquiry import ADMIN_PORT
 from parkazoo.admin.stopping import StopAnswer, may_stop
@@ -147,7 +148,8 @@ def _ask_stop(hosts: str, server: str, options: ConnectionOptions) -> StopAnswer
     except WrongArgumentError:
         raise
     except ClusterMapError as error:
-        return StopAnswer(None, str(error))
+        may_change = isinstance(error, UnreadableError) and not isinstance(error, NoRightError)
+        return StopAnswer(None, str(error), may_change)
 
 
 def _limit_s(timeout_s: float) -> float:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from parkazoo.admin.answers import NOT_LISTED
 from parkazoo.admin.arguments import WrongArgumentError
-from parkazoo.admin.clients import Connections
+from parkazoo.admin.clients import Connections, NoRightError, UnreadableError
 from parkazoo.admin.stopping import (
     BEHIND,
     UNCOUNTED,
@@ -297,6 +297,10 @@ class TestCommand(unittest.TestCase):
         self.assertEqual(self.run_stop([no, unknown, yes], "--wait", "3600"), (0, "PARKAZOO OK - go\n"))
         never = StopAnswer(False, "single", may_change=False)
         self.assertEqual(self.run_stop([never], "--wait", "3600")[0], 1)
+        self.assertEqual(self.run_stop([UnreadableError("silent"), yes], "--wait", "3600")[0], 0)
+        for error in (ClusterMapError("no map"), NoRightError("no right")):
+            found = self.run_stop([error], "--wait", "3600")
+            self.assertEqual(found, (3, f"PARKAZOO UNKNOWN - {error}\n"))
 
     def test_options_that_do_not_belong_together(self) -> None:
         wrong: Mapping[str, list[str]] = {"--json": [], "--strict": [], "--format": ["nagios"]}
