@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum
 from typing import Annotated, NoReturn
 
@@ -163,12 +163,13 @@ def _ended_in_time(limit_s: float, is_nagios: bool, end: Callable[[int], object]
 
     def give_up() -> None:
         told = f"the check has not ended within {limit_s:g} s"
-        if is_nagios:
-            sys.stdout.write(f"{nagios_line(NAGIOS_UNKNOWN, told)}\n")
-        else:
-            sys.stderr.write(f"error: {told}\n")
-        sys.stdout.flush()
-        sys.stderr.flush()
+        line = nagios_line(NAGIOS_UNKNOWN, told) if is_nagios else f"error: {told}"
+        stream = sys.stdout if is_nagios else sys.stderr
+        with suppress(OSError):  # a reader that is gone, a full disk
+            stream.write(f"{line}\n")
+            stream.flush()
+            if not is_nagios:
+                Console().show_cursor()  # which the status has hidden
         end(NAGIOS_UNKNOWN if is_nagios else 1)
 
     timer = threading.Timer(limit_s, give_up)

@@ -18,6 +18,7 @@ from parkazoo.admin.inquiry import Inquiry, _Admin, _join
 from parkazoo.admin.server_status import ServerStatus
 from parkazoo.admin.status import ClusterStatus
 from parkazoo.admin.strangers import Strangers
+from parkazoo.cli import check_command
 from parkazoo.cli.check_command import _ended_in_time, nagios, nagios_line
 from parkazoo.protocol.cluster_map import ClusterMap
 
@@ -345,6 +346,12 @@ class TestInTime(unittest.TestCase):
                 self.assertTrue(ended.wait(60.0))
             self.assertEqual(statuses, [status])
             self.assertIn("has not ended within 0.01 s", out.write.call_args[0][0])
+            ended.clear()
+            with mock.patch.object(sys, stream) as out, mock.patch.object(check_command, "Console"):
+                out.flush.side_effect = BrokenPipeError
+                with _ended_in_time(0.01, is_nagios, end):
+                    self.assertTrue(ended.wait(60.0))
+            self.assertEqual(statuses, [status, status])
 
     def test_it_is_not_ended(self) -> None:
         before = threading.active_count()
