@@ -7,8 +7,8 @@ from tests.drills.stage import SESSION_TIMEOUT_S, Stage
 
 ABOUT = "one ensemble of three is away for 20 s"
 AWAY_S = 2 * SESSION_TIMEOUT_S
-# docs/guide/holding-on.md: ConnectionLoss after the session timeout, or up to a quarter of it later. A write by
-# `once` asks a second time, whether it was done.
+# docs/guide/holding-on.md: ConnectionLoss after the session timeout, or up to a quarter of it later. A call that
+# waits for an earlier one of its client, as writes by `once` in one directory do, waits as long again.
 GOAL = Goal(allowed=frozenset({"connection_loss"}), most_share=0.05, longest_s=2 * 1.25 * SESSION_TIMEOUT_S + 0.5)
 
 
