@@ -96,8 +96,8 @@ def check(
     if json and format is not Format.TEXT:
         raise typer.BadParameter("give --json or --format, not both")
     if stop is not None:
-        if json or strict or format is not Format.TEXT:
-            raise typer.BadParameter("give --stop without --json, --strict and --format")
+        if json or strict or format is not Format.TEXT or admin_port != ADMIN_PORT:
+            raise typer.BadParameter("give --stop without --json, --strict, --format and --admin-port")
         _tell_stop(hosts, stop, wait, connection_options(auth, timeout, ca, cert, key))
     if wait:
         raise typer.BadParameter("--wait belongs to --stop")

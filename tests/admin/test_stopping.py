@@ -303,7 +303,12 @@ class TestCommand(unittest.TestCase):
             self.assertEqual(found, (3, f"PARKAZOO UNKNOWN - {error}\n"))
 
     def test_options_that_do_not_belong_together(self) -> None:
-        wrong: Mapping[str, list[str]] = {"--json": [], "--strict": [], "--format": ["nagios"]}
+        wrong: Mapping[str, list[str]] = {
+            "--json": [],
+            "--strict": [],
+            "--format": ["nagios"],
+            "--admin-port": ["0"],
+        }
         for option, more in wrong.items():
             self.assertEqual(self.run_stop([], option, *more)[0], 2)
         app = typer.Typer()
