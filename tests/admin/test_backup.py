@@ -8,7 +8,7 @@ import json
 import random
 import tempfile
 import unittest
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,13 +33,13 @@ from parkazoo.admin.backup.manifest import (
     write_manifest,
 )
 from parkazoo.admin.clients import AdminClient, NoRightError
-from parkazoo.kazoo_private import Create, Delete, Exists, GetChildren2, GetData
+from parkazoo.kazoo_private import Create, Delete, Exists, GetChildren2, GetData, SetData
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.pin import encode_pin
 from parkazoo.protocol.placement import ENSEMBLE, MIRRORS, OURS, PIN, ROOT, Directory, above, join, logical, split
 from parkazoo.protocol.plans import PLANS
-from parkazoo.protocol.where.places import Places
+from parkazoo.protocol.where.places import NATIVE, Places
 from tests.explore.alone import make_context, must, outcome, prepared
 from tests.explore.znodes import Request, Znodes
 from tests.where_is import where_is
@@ -68,12 +68,15 @@ class ModelClient(AdminClient):
         self.tree, self.ensemble, self.name = tree, ensemble, NAMES[ensemble]
         self.zk: Any = self
         self.may_not_read: set[str] = set()
+        self.before_get: Callable[[str], object] = lambda path: None
 
     @property
     def last_zxid(self) -> int:
         return self.tree.model.zxids[self.ensemble]
 
     def read(self, path: str) -> bytes | None:
+        if path in self.may_not_read:
+            raise NoRightError("no right")
         found: bytes | None = self.tree.model.nodes[self.ensemble][path].data
         return found
 
@@ -92,6 +95,7 @@ class ModelClient(AdminClient):
         return self._ask(GetChildren2(path, None), path)
 
     def get_async(self, path: str) -> Answered:
+        self.before_get(path)
         return self._ask(GetData(path, None), path)
 
     def exists_async(self, path: str) -> Answered:
@@ -140,6 +144,11 @@ class Tree:
     def compare(self, then: ClusterState, *absent: str) -> Differences:
         clients: Any = {name: client for name, client in self.clients.items() if name not in absent}
         return compare(then, self.state(*absent), partial(look_again, clients, 0.0))
+
+    def decide_by(self, ensemble: int) -> None:
+        """A newer epoch of a grown map puts the children of new directories there."""
+        root = self.placement.of_children("/")
+        self.context.places.decide_by(lambda path: root if path == "/" else ensemble)
 
     def went_back(self, ensemble: int, saved: Znodes) -> None:
         self.model.nodes[ensemble] = saved
@@ -277,6 +286,170 @@ class TestLost(unittest.TestCase):
         self.assertNotEqual(tree.state().digest(), then.digest())
         self.assertEqual(tree.compare(then), Differences([], [Older(d.path, "b", 3, 1)], []))
 
+    def test_first_children_are_lost(self) -> None:
+        """Their directory was a leaf at the copy. Nothing else shows that the ensemble went back."""
+        for form in FORMS:
+            for is_native in (False, True):
+                with self.subTest(form=form, is_native=is_native):
+                    tree = Tree(form)
+                    name = "b" if is_native else "a"
+                    d, *_ = tree.mirrored("b", name)
+                    tree.make(d.path)
+                    saved = [*tree.model.nodes]
+                    tree.make(f"{d.path}/child")
+                    then = tree.state()
+                    tree.model.nodes = saved
+                    self.assertEqual(tree.compare(then).lost, [Lost(d.path, name, "children")])
+
+    def test_what_was_between_is_lost(self) -> None:
+        """All that is left is a mirror, and a directory above, which is a leaf again."""
+        tree = Tree(Form.PLAIN)
+        root = tree.placement.of_children("/")
+        path = next(
+            f"/{first}/s/t"
+            for first in range(20)
+            if [tree.placement.of_children(f"/{first}{rest}") == root for rest in ("", "/s", "/s/t")]
+            == [True, True, False]
+        )
+        top, between = split(split(path)[0])[0], split(path)[0]
+        tree.make(top)
+        then, saved = tree.state(), tree.model.nodes[root]
+        tree.make(f"{path}/child")
+        tree.went_back(root, saved)
+        kinds = {top: "children", between: "home and children", path: "home"}
+        expected = [Lost(each, NAMES[root], what) for each, what in kinds.items()]
+        self.assertEqual(tree.compare(then).lost, expected)
+
+    def test_emptied_since(self) -> None:
+        """The ensemble went back, but its directory has been emptied behind the backup, after that."""
+        tree = Tree(Form.PLAIN)
+        d, *rest = tree.mirrored("b", "b")
+        other = next(each for each in rest if not each.path.startswith(d.path))
+        tree.make(d.path, f"{d.path}/child", f"{other.path}/1")
+        saved = tree.model.nodes[1]
+        tree.make(f"{other.path}/2")
+        then = tree.state()
+        tree.went_back(1, saved)
+        tree.delete(f"{d.path}/child")
+        self.assertEqual(tree.compare(then), Differences([], [Older(other.path, "b", 2, 1)], []))
+
+    def test_the_root_went_back(self) -> None:
+        """Of no other directory was the list of children changed; the root was made by no transaction."""
+        tree = Tree(Form.PLAIN)
+        root = tree.placement.of_children("/")
+        top = next(each.path for each in tree.mirrored(*[NAMES[root]] * 2) if each.path.count("/") == 1)
+        saved = tree.model.nodes[root]
+        tree.make("/leaf", f"{top}/child")
+        then = tree.state()
+        tree.went_back(root, saved)
+        expected = [Lost(top, NAMES[root], "home and children")], [Older("/", NAMES[root], 2, 0)]
+        self.assertEqual(tree.compare(then), Differences(*expected, []))
+
+    def test_made_again_elsewhere(self) -> None:
+        """The copy has an earlier life of the directory, with another place of its children."""
+        tree = Tree(Form.GROWN)
+        d, *_ = tree.mirrored("a", "b")
+        first = tree.state()
+        tree.make(f"{d.path}/1")
+        saved = tree.model.nodes[0]
+        tree.delete(f"{d.path}/1", d.path)
+        tree.decide_by(2)
+        tree.make(f"{d.path}/2")
+        then = tree.state()
+        tree.went_back(0, saved)
+        self.assertEqual(tree.compare(then).lost, [Lost(d.path, "a", "home")])
+        self.assertEqual(tree.compare(first).lost, [])  # it may be the mirror that is back
+
+    def test_the_mirror_of_an_earlier_life(self) -> None:
+        tree = Tree(Form.PLAIN)
+        d, *_ = tree.mirrored("a", "b")
+        tree.make(f"{d.path}/1", f"{d.path}/2")
+        then, saved = tree.state(), tree.model.nodes[1]
+        tree.delete(f"{d.path}/1", f"{d.path}/2", d.path)
+        tree.make(f"{d.path}/3")
+        other = next(each for each in tree.mirrored("a", "b") if not d.path.startswith(each.path))
+        tree.make(f"{other.path}/child")
+        self.assertEqual(tree.compare(then), Differences([], [], []))
+        tree.went_back(1, saved)
+        expected = [Lost(other.path, "b", "children")], [Older(d.path, "b", 2, 2)]
+        self.assertEqual(tree.compare(then), Differences(*expected, []))
+
+    def test_brought_back(self) -> None:
+        """The home was lost, and is there again; fsck has joined it to its children by a new pin."""
+        tree = Tree(Form.PLAIN)
+        d, *_ = tree.mirrored("a", "b")
+        saved = tree.model.nodes[0]
+        tree.make(f"{d.path}/child")
+        then = tree.state()
+        tree.went_back(0, saved)
+        tree.make(d.path)
+        pin = encode_pin(must(tree.model.execute(1, Exists(d.fence, None))), "b")
+        must(tree.model.execute(0, Create(d.pin, pin, OPEN_ACL_UNSAFE, 0)))
+        self.assertEqual(tree.compare(then), Differences([], [], []))
+
+    def test_all_went_back(self) -> None:
+        """A copy of all ensembles, of different moments, brings back halves of directories: they are not lost."""
+        for ensemble in (0, 1):
+            tree = Tree(Form.PLAIN)
+            d, *_ = tree.mirrored("a", "b")
+            before = [*tree.model.nodes]
+            tree.make(f"{d.path}/child")
+            saved = [*tree.model.nodes]
+            tree.delete(f"{d.path}/child", d.path)
+            tree.make("/0/s/t/u/child", "/1/s/t/u/child", "/2/s/t/u/child")
+            then = tree.state()
+            tree.model.nodes = before
+            tree.went_back(ensemble, saved[ensemble])
+            self.assertNotIn(d.path, [each.path for each in tree.compare(then).lost])
+
+    def test_promoted_while_the_backup_was_made(self) -> None:
+        """The walk has seen the pin, but not the mirror, which is there."""
+        tree = Tree(Form.PLAIN)
+        d, *_ = tree.mirrored("a", "b")
+        tree.make(d.path)
+        before, saved = tree.state(), tree.model.nodes[1]
+        tree.make(f"{d.path}/child")
+        later = tree.state()
+        walked = {"a": later.ensembles["a"]._replace(zxid=before.ensembles["a"].zxid)}
+        then = before._replace(ensembles={**before.ensembles, **walked})
+        tree.went_back(1, saved)
+        self.assertEqual(tree.compare(then).lost, [Lost(d.path, "b", "children")])
+
+    def test_deleted_while_it_is_listed(self) -> None:
+        """A native directory's pin and proof were listed, and its pin is gone when it is read."""
+        tree = Tree(Form.GROWN)
+        tree.context.places.decide_by(lambda path: NATIVE)
+        tree.make("/x/child")
+        then = tree.state()
+        (name,) = (name for name, each in then.ensembles.items() if "/x" in each.listed)
+        self.assertTrue(then.ensembles[name].listed["/x"].has_proof)
+
+        def delete(path: str) -> None:
+            if path == "/x/.parkazoo" and tree.is_there((NAMES.index(name), "/x", True)):
+                tree.delete("/x/child", "/x")
+
+        tree.clients[name].before_get = delete
+        self.assertEqual(tree.compare(then).lost, [])
+
+    def test_an_unfinished_delete(self) -> None:
+        """A client has left a mark and crashed. Others have made children since: these are lost."""
+        tree = Tree(Form.PLAIN)
+        d, *_ = tree.mirrored("a", "b")
+        saved = tree.model.nodes[1]
+        tree.make(f"{d.path}/child")
+        must(tree.model.execute(0, Create(d.mark("crashed.-1"), b"", OPEN_ACL_UNSAFE, 0)))
+        then = tree.state()
+        self.assertEqual(tree.compare(then), Differences([], [], []))
+        whole = tree.model.nodes[1]
+        tree.went_back(1, saved)
+        self.assertEqual(tree.compare(then).lost, [Lost(d.path, "b", "children")])
+        tree.went_back(1, whole)
+        tree.delete(f"{d.path}/child")
+        fence = must(tree.model.execute(1, Exists(d.fence, None))).version
+        must(tree.model.execute(1, SetData(d.fence, b"", fence)))
+        must(tree.model.execute(1, Delete(d.mirror.path, -1)))  # as a delete does
+        self.assertEqual(tree.compare(then), Differences([], [], []))
+
     def test_an_unfinished_promotion(self) -> None:
         """A client has crashed between pin and mirror: if it was so at the backup, nothing is lost."""
         tree = Tree(Form.PLAIN)
@@ -299,6 +472,20 @@ class TestLost(unittest.TestCase):
             needed = {logical(znode) for znode in then.ensembles[name].listed} - {"/", MIRRORS}
             self.assertLessEqual(needed, set(found.unknown))
 
+    def test_an_ensemble_is_away_that_may_have_the_mirror(self) -> None:
+        """Without it nobody knows where the child has its home: that is not lost."""
+        tree = Tree(Form.GROWN)
+        root = tree.placement.of_children("/")
+        away, other = {0, 1, 2} - {root}
+        tree.make("/x")
+        then, saved = tree.state(), tree.model.nodes[root]
+        tree.decide_by(away)
+        tree.make("/x/y")
+        tree.decide_by(other)
+        tree.make("/x/y/z")
+        tree.went_back(root, saved)
+        self.assertEqual(tree.compare(then, NAMES[away]), Differences([], [], ["/x/y"]))
+
     def test_znodes_that_may_not_be_read(self) -> None:
         tree = Tree(Form.PLAIN)
         d, *_ = tree.mirrored("a", "b")
@@ -308,6 +495,18 @@ class TestLost(unittest.TestCase):
         now = tree.state()
         self.assertEqual(now.ensembles["a"].hidden, 1)
         self.assertEqual(now.ensembles["a"].listed[d.home.path].pin, "b")
+        tree.clients["a"].may_not_read.add("/")
+        tree.clients["b"].may_not_read.add("/")
+        self.assertEqual(tree.compare(then).lost, [])
+
+    def test_a_pin_that_may_not_be_read(self) -> None:
+        tree = Tree(Form.PLAIN)
+        d, *_ = tree.mirrored("a", "b")
+        tree.make(f"{d.path}/child")
+        then = tree.state()
+        tree.clients["a"].may_not_read.add(d.pin)
+        now = tree.state().ensembles["a"]
+        self.assertEqual((now.hidden, d.home.path in now.listed), (1, True))
         self.assertEqual(tree.compare(then).lost, [])
 
     def test_an_unknown_ensemble(self) -> None:
@@ -321,27 +520,29 @@ class TestLost(unittest.TestCase):
         self.assertEqual(tree.compare(then).lost, [Lost(d.path, "c", "children")])
 
     def test_any(self) -> None:
-        """The copy is older than the backup, and newer directories were made since."""
-        for seed in range(20):
+        """Any ensembles go back, each to a moment of its own, before or after the backup."""
+        for seed in range(40):
             with self.subTest(seed=seed):
                 self.check_any(random.Random(seed))
 
     def check_any(self, chance: random.Random) -> None:
         tree = Tree(chance.choice([*FORMS]))
-        paths = [f"{path}/child" for path in chance.sample(PATHS, 30)]
-        tree.make(*paths[:10])
-        ensemble = chance.randrange(len(NAMES))
-        saved = tree.model.nodes[ensemble]
-        tree.make(*paths[10:20])
-        then = tree.state()
-        backed_up = tree.parts()
-        tree.make(*paths[20:])
+        moments = [[*tree.model.nodes]]
+        backup_at = chance.randrange(20)
+        then, backed_up = tree.state(), tree.parts()
+        for moment in range(20):
+            tree.make(chance.choice(PATHS) + chance.choice(("", "/child")))
+            moments.append([*tree.model.nodes])
+            if moment == backup_at:
+                then, backed_up = tree.state(), tree.parts()
         parts = tree.parts()
-        tree.went_back(ensemble, saved)
+        restored = chance.sample(range(len(NAMES)), chance.randint(1, len(NAMES)))
+        for ensemble in restored:
+            tree.went_back(ensemble, chance.choice(moments)[ensemble])
         lost = tree.lost(parts) & (tree.known(parts) | backed_up.keys())
         found = tree.compare(then)
         self.assertEqual([each.path for each in found.lost], sorted(lost))
-        self.assertLessEqual({each.ensemble for each in found.lost}, {NAMES[ensemble]})
+        self.assertLessEqual({each.ensemble for each in found.lost}, {NAMES[each] for each in restored})
 
 
 class TestManifest(unittest.TestCase):

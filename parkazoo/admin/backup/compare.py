@@ -4,14 +4,15 @@ Two sources name a lost directory. The manifest does, if it was there. The other
 ensemble of the children, a mirror is of a directory with a home, and has directories above it.
 
 A missing znode may be deleted as well as lost. It is lost if its ensemble *went back*. This shows in a znode that
-has fewer creates and deletes of children than at the backup, in the zxid, and in fences that are older than a pin.
+has fewer creates and deletes of children than at the backup, also if it has no children any more, and in fences
+that are older than a pin. It shows in the zxid only if no leader was elected since: that makes it greater.
 Without any such sign, a pin without a mirror and a mirror without a home still count: no client leaves these for
 long, unless it crashes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from parkazoo.admin.backup.listed import UNKNOWN, Listed
@@ -92,12 +93,16 @@ class _Pin(NamedTuple):
 
 
 class _Mirror(NamedTuple):
-    """A mirror whose pin was not seen."""
+    """A mirror whose pin was not seen.
+
+    :param other_pin: when the pin of another place was made; None: the home has no pin.
+    """
 
     path: str
     mirror: At
     listed: Listed
     home: At
+    other_pin: int | None
 
 
 class _Where:
@@ -108,6 +113,7 @@ class _Where:
         self._before = before
         self._names = state.cluster_map.names
         self._places = Places(state.cluster_map.make_placement())
+        self._guessed: set[str] = set()  # nobody says where their children are
         self._children = {"/": self._named(self._places.known("/").mirror)}
         self._mirrors = {
             logical(znode): At(name, znode)
@@ -147,8 +153,14 @@ class _Where:
             return home
         if path in self._mirrors:
             return self._mirrors[path]
+        self._guessed.add(path)
         before = self._before.children(path) if self._before is not None and self._before.has(path) else None
         return home if before is None or before.znode != mirror_path(path) else before
+
+    def may_be_away(self, path: str) -> bool:
+        """Whether the home may be on an ensemble that is absent."""
+        absent = self._state.absent
+        return self.home(path).ensemble in absent or (bool(absent) and not self._guessed.isdisjoint(above(path)))
 
     def has(self, path: str) -> bool:
         return self.has_mirror(path) or self.listed(self.home(path)) is not None
@@ -184,7 +196,7 @@ class _Comparison:
         self._unknown: set[str] = set()
         self._lost: dict[str, Lost] = {}
         self._behind = {name for name in then.ensembles if self._is_behind(name)}  # before the backup
-        self._went_back = {*self._behind}  # or since
+        self._went_back: set[str] = set()  # or since
 
     def run(self, look: Look) -> Differences:
         pins, mirrors = list(self._lone_pins()), list(self._lone_mirrors())
@@ -207,6 +219,8 @@ class _Comparison:
                 *(each.mirror for each in mirrors),
             }
         )
+        self._behind |= {home.ensemble for _, home, each in gone if _is_older(each, _listed(home, missing[home]))}
+        self._went_back |= self._behind
         self._judge_pins([each for each in pins if missing[each.mirror] is None], there)
         self._judge_mirrors(mirrors, tops, missing, there)
         self._judge_gone(gone, missing)
@@ -231,8 +245,25 @@ class _Comparison:
         for name, then in self._then.ensembles.items():
             for znode, each in then.listed.items():
                 now = self._now.ensembles[name].listed.get(znode) if name in self._now.ensembles else None
-                if now is not None and _is_older(each, now) and znode not in ("/", MIRRORS):
+                if now is None or znode == MIRRORS:
+                    continue
+                if _is_older(each, now) or self._is_former(name, each, now):
                     yield Older(logical(znode), name, each.children, now.children)
+
+    def _is_former(self, name: str, then: Listed, now: Listed) -> bool:
+        """Whether a mirror is of an earlier life of its directory, which has a newer pin now.
+
+        fsck makes a newer pin too, if the home was lost. And what was made while the backup was made may have met
+        an older pin.
+        """
+        path = logical(now.znode)
+        if name not in self._went_back or self._where.children(path) != At(name, now.znode):
+            return False
+        home = self._where.home(path)
+        if home.ensemble in self._went_back or not then.czxid == now.czxid <= self._then.ensembles[name].zxid:
+            return False
+        before, after = self._before.listed(home), self._where.listed(home)
+        return before is not None and after is not None and 0 < before.pin_czxid < after.pin_czxid
 
     # ---- what looks lost -----------------------------------------------------------------------
 
@@ -254,12 +285,14 @@ class _Comparison:
                 path = mirrored_by(znode[len(MIRRORS) + 1 :]) if znode.startswith(f"{MIRRORS}/") else None
                 if path is None or mirror_path(path) != znode:
                     continue
-                home = self._where.home(path)
+                mirror, home = At(name, znode), self._where.home(path)
                 listed = self._where.listed(home)
-                if home.ensemble in self._now.absent:
+                if self._where.may_be_away(path):
                     self._unknown.add(path)
                 elif listed is None or not listed.pin_czxid:
-                    yield _Mirror(path, At(name, znode), each, home)
+                    yield _Mirror(path, mirror, each, home, None)
+                elif not listed.pin or self._where.mirror(path, listed.pin) != mirror:
+                    yield _Mirror(path, mirror, each, home, listed.pin_czxid)
 
     def _unlisted_above(self, path: str) -> Iterator[str]:
         """The directories above a path of which nothing is there but their homes, if these are."""
@@ -281,7 +314,7 @@ class _Comparison:
                 if name in self._now.absent:
                     self._unknown.add(path)
                 elif (
-                    name in self._behind
+                    name in self._now.ensembles
                     and znode != mirror_path(path)
                     and self._where.listed(At(name, znode)) is None
                 ):
@@ -293,9 +326,16 @@ class _Comparison:
         doubtful = []
         for each in pins:
             pin = there[_pin_of(each.home)]
-            if pin is None or pin[1].czxid != each.listed.pin_czxid or pin[1].numChildren:
-                continue  # it was deleted, or is about to be
+            if pin is None or pin[1].czxid != each.listed.pin_czxid:
+                continue  # it was deleted
+            before = self._before.listed(each.home)
+            if (before is None or before.pin_czxid != each.listed.pin_czxid) and self._was_gone(
+                each.home, each.mirror, each.listed.pin_czxid
+            ):
+                continue
             ahead_by = _ahead_by(there[At(each.mirror.ensemble, self._fence(each.path))], pin)
+            if ahead_by > 0 and pin[1].numChildren:
+                continue  # it is about to be deleted: a delete raises the fence before it takes the mirror
             if ahead_by < 0:
                 self._went_back.add(each.mirror.ensemble)
             if ahead_by < 0 or (ahead_by == 0 and not self._was_lone(each)):
@@ -309,50 +349,79 @@ class _Comparison:
                 self._lose(each.path, mirror, CHILDREN)
 
     def _was_lone(self, each: _Pin) -> bool:
-        """Whether the same pin had no mirror at the backup: then its first child never came."""
-        before = self._before.listed(each.home)
-        is_same = before is not None and before.pin_czxid == each.listed.pin_czxid
+        """Whether the same pin had no mirror at the backup: then its first child never came.
+
+        Mirrors are listed before the homes. So a pin that was made meanwhile says nothing.
+        """
+        before, then = self._before.listed(each.home), self._then.ensembles.get(each.home.ensemble)
+        if before is None or then is None or each.mirror.ensemble not in self._then.ensembles:
+            return False
+        is_same = before.pin_czxid == each.listed.pin_czxid <= then.zxid
         return is_same and self._before.listed(each.mirror) is None
 
-    def _was_whole(self, each: _Mirror) -> bool:
-        """Whether the same mirror had a home with a pin at the backup."""
+    def _was_gone(self, at: At, other: At, czxid: int) -> bool:
+        """Whether a znode that the backup lacks had come and gone by then: it is back with older data.
+
+        :param other: what it needs. :param czxid: when it was made.
+        """
+        if not {at.ensemble, other.ensemble} <= self._behind:
+            return False
+        then, now = self._then.ensembles[at.ensemble], self._now.ensembles[at.ensemble]
+        if then.hidden or MIRRORS not in now.listed or MIRRORS not in then.listed:
+            return False
+        is_made_anew = now.listed[MIRRORS].czxid != then.listed[MIRRORS].czxid
+        return not is_made_anew and czxid <= then.zxid
+
+    def _came_back(self, each: _Mirror, back: Collection[str]) -> bool:
+        """Whether the mirror's directory had been deleted before its ensemble went back."""
+        if each.home.ensemble not in self._went_back and each.mirror.ensemble in back:
+            return True
         home, mirror = self._before.listed(each.home), self._before.listed(each.mirror)
-        is_same = mirror is not None and mirror.czxid == each.listed.czxid
-        return is_same and home is not None and bool(home.pin_czxid)
+        if mirror is None or mirror.czxid != each.listed.czxid:
+            return self._was_gone(each.mirror, each.home, each.listed.czxid)
+        return each.home.ensemble not in self._behind and home is not None and bool(home.pin_czxid)
 
     def _judge_mirrors(
         self, mirrors: Iterable[_Mirror], tops: dict[str, At], missing: dict[At, Answer], there: dict[At, Answer]
     ) -> None:
-        for each in mirrors:
-            mirror = there[each.mirror]
-            if mirror is None or mirror[1].czxid != each.listed.czxid or missing[_pin_of(each.home)] is not None:
+        back = frozenset(self._went_back)
+        for each in sorted(mirrors, key=lambda each: each.mirror.ensemble in back):  # the others prove more
+            mirror, pin = there[each.mirror], missing[_pin_of(each.home)]
+            if mirror is None or mirror[1].czxid != each.listed.czxid:
                 continue
-            if each.mirror.ensemble in self._went_back and each.home.ensemble not in self._went_back:
-                continue  # it was deleted, and came back
-            if self._was_whole(each) and each.home.ensemble not in self._behind:
-                continue  # the same
+            if each.other_pin != (None if pin is None else pin[1].czxid):
+                continue
+            if self._came_back(each, back) or (each.other_pin and each.home.ensemble not in self._went_back):
+                continue
             has_home = missing[each.home] is not None
-            self._lose(each.path, each.home.ensemble, PINNED_HOME if has_home else HOME)
+            self._lose(each.path, each.home.ensemble, PINNED_HOME if has_home and not each.other_pin else HOME)
+            self._went_back.add(each.home.ensemble)
             for path in () if has_home else self._unlisted_above(each.path):
-                if missing[tops[path]] is None:
-                    self._lose(path, tops[path].ensemble, BOTH)
-                elif path == split(each.path)[0]:
+                if missing[tops[path]] is not None:
                     self._lose(path, self._where.children(path).ensemble, CHILDREN)
+                    break
+                self._lose(path, tops[path].ensemble, BOTH)
 
     def _judge_gone(self, gone: Iterable[tuple[str, At, Listed]], missing: dict[At, Answer]) -> None:
-        for path, home, listed in gone:
-            has_home = missing[home] is not None
-            if not listed.pin:
-                if listed.children:
-                    self._lose(path, home.ensemble, CHILDREN if has_home else BOTH)
-                elif not has_home:
-                    self._lose(path, home.ensemble, HOME)
+        for path, home, then in gone:
+            now = _listed(home, missing[home])
+            if home.ensemble not in self._behind:
+                continue  # it has been deleted, or emptied, since
+            if now is not None and (_is_hidden(now) or (now.czxid == then.czxid and not _is_older(then, now))):
                 continue
-            mirror = self._before.mirror(path, listed.pin)
-            if mirror.ensemble in self._now.absent:
-                self._unknown.add(path)
-            elif mirror.ensemble in self._went_back and self._where.listed(mirror) is None and not has_home:
-                self._lose(path, home.ensemble, BOTH)
+            children, ensemble = then.children, home.ensemble
+            if then.pin:
+                mirror = self._before.mirror(path, then.pin)
+                if mirror.ensemble in self._now.absent:
+                    self._unknown.add(path)
+                if mirror.ensemble not in self._behind or self._where.listed(mirror) is not None:
+                    continue
+                before = self._before.listed(mirror)
+                children, ensemble = 0 if before is None else before.children, mirror.ensemble
+            if now is None:
+                self._lose(path, home.ensemble, BOTH if children else HOME)
+            elif children:
+                self._lose(path, ensemble, CHILDREN)
 
     def _judge_proofs(self) -> None:
         """Proof and pin are made and deleted at once, and were listed at once."""
@@ -381,8 +450,17 @@ def _ahead_by(fence: Answer, pin: Answer) -> int:
     return max(-1, fence[1].version - remembered.version)
 
 
+def _listed(at: At, answer: Answer) -> Listed | None:
+    """A znode that may have no children, as a look has found it."""
+    return None if answer is None else Listed(at.znode, answer[1].czxid, answer[1].cversion, 0)
+
+
 def _is_older(then: Listed, now: Listed | None) -> bool:
     """Whether a znode has gone back, to an earlier life or an earlier moment of the same one."""
-    if now is None or not then.czxid or not now.czxid:
+    if now is None or _is_hidden(then) or _is_hidden(now):
         return False
-    return now.czxid < then.czxid or (now.czxid == then.czxid and now.cversion < then.cversion)
+    return (now.czxid, now.cversion) < (then.czxid, then.cversion)
+
+
+def _is_hidden(each: Listed) -> bool:
+    return not each.czxid and each.znode != "/"

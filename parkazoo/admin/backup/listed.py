@@ -90,8 +90,9 @@ def list_directories(
         for path, answer in ask_each(client, "get", [join(each, PIN) for each in pinned], pace):
             home = pinned[path[: -len(PIN) - 1] or "/"]
             if isinstance(answer, Exception):
-                if home.czxid and isinstance(answer, NoNodeError):
-                    listed[home.znode] = home  # deleted meanwhile
+                if home.czxid:  # the pin was deleted meanwhile, and its proof, or somebody else has made it
+                    listed[home.znode] = home._replace(has_proof=False)
+                    hidden += not isinstance(answer, NoNodeError)
                 continue
             data, stat = answer
             pin = decode_pin(data or b"")

@@ -162,7 +162,7 @@ def look_again(clients: Clients, due_s: float, places: Iterable[At]) -> dict[At,
         client = clients.get(name)
         if client is None:  # a pin names an ensemble that the map lacks
             continue
-        client.read("/")  # the servers catch up
+        client.read(ENSEMBLE)  # the servers catch up
         is_pin = {path: path == join(path[: -len(PIN) - 1] or "/", PIN) for path in paths}
         for method in ("get", "exists"):
             asked = [path for path in paths if is_pin[path] is (method == "get")]
