@@ -576,6 +576,14 @@ class TestManifest(unittest.TestCase):
         with self.assertRaisesRegex(ManifestError, "is there already"):
             self.write(self.folder)
 
+    def test_two_at_once(self) -> None:
+        """The second to end does not overwrite the first."""
+        with self.assertRaisesRegex(ManifestError, "is there already"), new_manifest(self.folder) as file:
+            path = self.write(self.folder)
+            saved = path.read_bytes()
+            file.write(b"another")
+        self.assertEqual((path.read_bytes(), [*self.folder.iterdir()]), (saved, [path]))
+
     def test_broken_off(self) -> None:
         with self.assertRaises(KeyboardInterrupt), new_manifest(self.folder) as file:
             write_manifest(self.state, file)

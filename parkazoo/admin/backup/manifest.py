@@ -69,8 +69,7 @@ def new_manifest(folder: Path) -> Iterator[IO[bytes]]:
     path = folder / FILE_NAME
     with _told(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        if path.exists():
-            raise ManifestError(f"{path} is there already: give each backup a folder of its own")
+        _verify_free(path)
         opened, draft = tempfile.mkstemp(prefix=f"{FILE_NAME}.", suffix=".unfinished", dir=folder)
     file = os.fdopen(opened, "wb")
     try:
@@ -80,12 +79,18 @@ def new_manifest(folder: Path) -> Iterator[IO[bytes]]:
             with suppress(OSError):  # it has been told already
                 file.close()
         with _told(path):
+            _verify_free(path)  # another backup may have ended meanwhile
             Path(draft).replace(path)
         _sync(folder)
     except BaseException:
         with suppress(OSError):
             Path(draft).unlink()
         raise
+
+
+def _verify_free(path: Path) -> None:
+    if path.exists():
+        raise ManifestError(f"{path} is there already: give each backup a folder of its own")
 
 
 def _sync(folder: Path) -> None:
