@@ -89,12 +89,12 @@ def _tell_compared(console: Console, compared: Compared) -> None:
         console.print(f"{compared.hidden:,} znodes could not be read, then or now", style="red")
     since = f"since the backup of {compared.then.at}"
     if lost or older:
-        console.print(f"{len(lost):,} directories are lost, {len(older):,} are older, {since}", style="red")
+        console.print(plain(f"{len(lost):,} directories are lost, {len(older):,} are older, {since}", "red"))
     elif not compared.is_fine:
-        console.print(f"nothing is lost {since}, as far as could be read", style="yellow")
+        console.print(plain(f"no directory is lost {since}, as far as could be read", "yellow"))
     else:
         same = "; all directories are as they were" if compared.is_same else ""
-        console.print(f"nothing is lost {since}{same}", style="green")
+        console.print(plain(f"no directory is lost {since}{same}", "green"))
 
 
 def _document(state: ClusterState) -> dict[str, object]:
