@@ -10,7 +10,17 @@ from dataclasses import replace
 from typing import Any
 
 from parkazoo.admin.arguments import arguments_alone
-from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, Options, connect_to, try_each, unreachable
+from parkazoo.admin.clients import (
+    TIMEOUT_S,
+    AdminClient,
+    Auth,
+    Options,
+    connect_to,
+    for_each,
+    reasons,
+    try_each,
+    unreachable,
+)
 from parkazoo.admin.contents import DRAFT, parse_map
 from parkazoo.admin.copied import LIMIT_S
 from parkazoo.admin.history import add_to_history
@@ -89,7 +99,8 @@ def find_copied(
     servers = {each: each for each in (format_hosts([server]) for server in parse_hosts(hosts))}
     with connect_to(servers, {**client_options, "auth_data": list(auth)}, timeout_s) as (clients, absent):
         if absent:
-            raise ClusterMapError(unreachable(absent))
+            told = ", ".join(for_each(absent, reasons))
+            raise ClusterMapError(f"not all servers of the copy answer within {timeout_s:g} s: {told}")
         found: dict[str, list[str]] = {}
         for server, client in clients.items():
             name = name_of(client.read(ENSEMBLE) or b"")
@@ -134,14 +145,14 @@ def _plan(given: Mapping[str, str], maps: Mapping[str, ClusterMap | None]) -> tu
     originals = [each for each in found if each not in ours]
     if not originals:
         return ours[0], ours[0]
-    original = max(originals, key=lambda each: each.epoch)
-    if given.keys() != original.ensembles.keys():
+    original, newest = (max(each, key=lambda known: known.epoch) for each in (originals, found))
+    if given.keys() != newest.ensembles.keys():
         raise ClusterMapError(
-            f"the map has the ensembles {', '.join(original.names)}: give the copy's servers for each of them, "
+            f"the map has the ensembles {', '.join(newest.names)}: give the copy's servers for each of them, "
             f"not for {', '.join(given)}"
         )
     _verify_apart(original, given)
-    own = replace(original, ensembles={name: given[name] for name in original.ensembles})
+    own = replace(newest, ensembles={name: given[name] for name in newest.ensembles})
     cluster = id_of_copy(original.cluster, own)
     own = replace(own, cluster=cluster)
     if {each.cluster for each in found} - {original.cluster, cluster}:
