@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 
 from parkazoo.admin.clients import SOON_S, AdminClient, Options, UnreadableError, connect_to
@@ -35,10 +36,18 @@ def verify_not_copied(
     # each by a client of its own: kazoo would ask one after the other, and a silent one takes all the time
     servers = {server: server for server in (format_hosts([each]) for each in parse_hosts(named))}
     with connect_to(servers, {**options, "client_id": session}, min(timeout_s, LIMIT_S), SOON_S) as (others, _):
-        if any((other.zk.client_id or (0,))[0] == session[0] for other in others.values()):
+        if know_session(others.values(), session):
             return
         if any(_is_ensemble(other, cluster_map, name) for other in others.values()):
             raise copy_error(cluster_map, name, client.hosts)
+
+
+def know_session(others: Iterable[AdminClient], session: tuple[int, bytes]) -> bool:
+    """Whether one of these has been given a session on which it was started: its server is of that ensemble.
+
+    Ask as soon as they are connected: the session's first client takes it back.
+    """
+    return any((other.zk.client_id or (0,))[0] == session[0] for other in others)
 
 
 def _is_ensemble(client: AdminClient, cluster_map: ClusterMap, name: str) -> bool:

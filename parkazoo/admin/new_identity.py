@@ -22,7 +22,7 @@ from parkazoo.admin.clients import (
     unreachable,
 )
 from parkazoo.admin.contents import DRAFT, parse_map
-from parkazoo.admin.copied import LIMIT_S
+from parkazoo.admin.copied import LIMIT_S, know_session
 from parkazoo.admin.history import add_to_history
 from parkazoo.admin.identity import encode_identity, is_identity, name_of, verify_distinct
 from parkazoo.admin.rise import Tell
@@ -71,7 +71,7 @@ def give_new_identity(
         original, own = _plan(given, maps)
         for client in clients.values():
             _verify_client(client, original, own)
-        living = [] if original == own else _living(original, options, timeout_s)
+        living = [] if original == own else _living(original, clients, options, timeout_s)
         both = f"the original, cluster {original.cluster}, still answers at {', '.join(living)}"
         if dry_run:
             for client in () if original == own else clients.values():
@@ -110,15 +110,30 @@ def find_copied(
     return {name: ",".join(each) for name, each in found.items()}
 
 
-def _living(original: ClusterMap, options: Options, timeout_s: float) -> list[str]:
-    """Returns the original's servers that answer as its ensembles."""
-    names = {
-        format_hosts([each]): name for name, hosts in original.ensembles.items() for each in parse_hosts(hosts)
-    }
-    servers = dict(zip(names, names, strict=True))
-    with connect_to(servers, options, min(timeout_s, LIMIT_S), gives_up=True) as (clients, _):
-        found, _ = try_each(clients, lambda client: client.read(ENSEMBLE))
-    return [server for server, record in found.items() if is_identity(record or b"", original, names[server])]
+def _living(
+    original: ClusterMap, clients: Mapping[str, AdminClient], options: Options, timeout_s: float
+) -> list[str]:
+    """Returns the original's servers that answer as its ensembles.
+
+    :param clients: of the copy.
+    :raises ClusterMapError: one of these has its session on the original, by whatever address that was given.
+    """
+
+    def look(name: str) -> list[str]:
+        hosts = parse_hosts(original.ensembles[name])
+        servers = {each: each for each in (format_hosts([server]) for server in hosts)}
+        session, within_s = clients[name].zk.client_id, min(timeout_s, LIMIT_S)
+        with connect_to(servers, {**options, "client_id": session}, within_s, gives_up=True) as (others, _):
+            if session is not None and know_session(others.values(), session):
+                raise ClusterMapError(
+                    f"{clients[name]} is the original's, by another address, and nothing was changed. Give the "
+                    "servers of the copy alone"
+                )
+            found, _ = try_each(others, lambda other: other.read(ENSEMBLE))
+        return [server for server, record in found.items() if is_identity(record or b"", original, name)]
+
+    names = [name for name in original.names if name in clients]
+    return [server for each in for_each(names, look) for server in each]
 
 
 @arguments_alone()

@@ -269,6 +269,16 @@ class TestNewIdentity(CopiedCase):
         self.assertEqual((status, out), (1, ""))
         self.assertRegex(err, "^error: server .* is one that the map names, .* nothing was changed")
 
+    def test_the_original_by_another_address(self) -> None:
+        """No client is registered there."""
+        wait_until(lambda: not self.registered(self.original.hosts), "the sessions are closed")
+        with Relay(self.original.hosts) as relay:
+            given = {**self.given, "a": relay.address}
+            with self.assertRaisesRegex(
+                ClusterMapError, f"{relay.address}.* is the original's, by another address"
+            ):
+                give_new_identity(given, yes=True)
+
     def test_where_clients_work(self) -> None:
         """So the original is refused by whatever address."""
         with connected(ParKazooClient(self.original.hosts)) as client, Relay(self.original.hosts) as relay:
