@@ -207,6 +207,13 @@ class TestLost(unittest.TestCase):
                     self.assertEqual({each.ensemble for each in found.lost}, {name})
                     self.assertGreater(len(lost), 40)
 
+    def test_znodes_are_counted(self) -> None:
+        """The users', without mirrors."""
+        for form in FORMS:
+            tree = Tree(form)
+            tree.make("/1/s/t/u/child", "/2")
+            self.assertEqual(sum(each.znodes for each in tree.state().ensembles.values()), 6)
+
     def test_newer_than_the_backup(self) -> None:
         """The copy is newer than the manifest, the directories newer than the copy: other ensembles name them."""
         for form in FORMS:

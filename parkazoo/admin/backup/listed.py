@@ -42,7 +42,7 @@ class EnsembleState(NamedTuple):
 
     :param zxid: of the last change before the walk.
     :param record: the data of ``/parkazoo/ensemble``; empty if it is missing.
-    :param znodes: all of the users'. :param hidden: so many the identity may not read.
+    :param znodes: all of the users' but ``/``. :param hidden: so many the identity may not read.
     :param listed: by path on the ensemble.
     """
 
@@ -75,7 +75,8 @@ def list_directories(
         for path, answer in ask_each(client, "get_children", batch, pace, None, True):  # no watch, but the stat
             if isinstance(answer, NoNodeError):
                 continue
-            znodes += path not in ("/", MIRRORS)
+            is_mirror = path.startswith(MIRRORS) and "/" not in path[len(MIRRORS) + 1 :]
+            znodes += path != "/" and not is_mirror
             if isinstance(answer, Exception):
                 hidden += 1
                 pinned[path] = Listed(path, 0, 0, 0)  # everybody may read a pin
@@ -83,7 +84,6 @@ def list_directories(
             names, stat = answer
             below = [each for name in names if name not in OURS and (each := join(path, name)) not in OTHERS]
             to_list += below
-            is_mirror = path.startswith(MIRRORS) and "/" not in path[len(MIRRORS) + 1 :]
             if below or is_mirror or not OURS.isdisjoint(names) or path == "/":
                 found = Listed(path, stat.czxid, stat.cversion, len(below), has_proof=PROOF in names)
                 (pinned if PIN in names else listed)[path] = found
