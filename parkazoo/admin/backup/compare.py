@@ -5,7 +5,7 @@ ensemble of the children, a mirror is of a directory with a home, and has direct
 
 A missing znode may be deleted as well as lost. It is lost if its ensemble *went back*. This shows in a znode that
 has fewer creates and deletes of children than at the backup, also if it has no children any more, and in fences
-that are older than a pin. It shows in the zxid only if no leader was elected since: that makes it greater.
+that are older than a pin. It need not show in the zxid, which each election of a leader raises.
 Without any such sign, a pin without a mirror and a mirror without a home still count: no client leaves these for
 long, unless it crashes.
 """
