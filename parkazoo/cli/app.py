@@ -29,7 +29,7 @@ from parkazoo.cli import (
     top_command,
     where_command,
 )
-from parkazoo.cli.plain_text import plain
+from parkazoo.cli.plain_text import plain, write_anything
 from parkazoo.errors import ClusterMapError
 from parkazoo.local import LocalClusterError
 
@@ -74,6 +74,8 @@ def _tell_version(is_asked: bool) -> None:
 
 def run() -> int:
     """The exit status of the command in ``sys.argv``."""
+    for each in (sys.stdout, sys.stderr):
+        write_anything(each)
     try:
         make_app()()
     except (LocalClusterError, KazooException, KazooTimeoutError) as error:

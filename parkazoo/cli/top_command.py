@@ -115,7 +115,7 @@ def top(
         every_s, about_page = interval, f"every {interval:g} s"
         about = lambda _: about_page  # noqa: E731 - as `_recorded`
     is_interactive = is_live and _is_on_a_terminal() and not console.is_dumb_terminal
-    has_keys = is_interactive and web is None and count is None
+    has_keys = is_interactive and web is None and count is None and not console.options.ascii_only
     if has_keys and find_spec("textual") is not None:
         from parkazoo.cli.top_app import show  # noqa: PLC0415 - an extra, and slow to import
 
