@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty
 
@@ -20,15 +21,16 @@ from textual.widgets import Input, Static
 
 from parkazoo.admin.rates import Rates
 from parkazoo.cli.plain_text import escaped
-from parkazoo.cli.top_looking import Failed, Looking
+from parkazoo.cli.top_looking import LATE_S, Failed, Looking
 from parkazoo.cli.top_pages import Pages
-from parkazoo.cli.top_screen import WIDE, PastRequests, header, remarks
-from parkazoo.cli.top_tables import History, draw
+from parkazoo.cli.top_screen import PastRequests, header, remarks
+from parkazoo.cli.top_tables import WIDE, History, draw
 
 INPUT = 0  # the file descriptor
 TICK_S = 0.1  # between two looks into the queue
-LATE_S = 2.0  # after which a look takes long
 MANY = 1 << 30  # rows
+LINES = [(0, "-tiny"), (14, "-short"), (20, "-tall")]  # from which on there is room for more than rows
+KILLED = 128  # and the signal's number: a status as shells report it
 KEYS = "Tab table  <> sort  Enter open  Esc back  / filter  p pause  ? help  q quit"
 HELP = """\
 Tab, Shift-Tab      the next table, the one before
@@ -53,21 +55,42 @@ def show(
     :raises Exception: as the source, if it can give no more.
     """
     app = TopApp(looking, about, every_s)
-    with suppress(KeyboardInterrupt):
-        app.run()
+    with suppress(KeyboardInterrupt), _at_sigterm(app.terminate):
+        app.run(mouse=False)  # it is the terminal's: to mark and copy a name
     if not looking.end():
         sys.stdout.flush()
-        leave(0)
+        leave(app.return_code or 0)
     if app.failure is not None:
         raise app.failure
     if app.return_code:
         raise typer.Exit(app.return_code)
 
 
+@contextmanager
+def _at_sigterm(terminate: Callable[[], object]) -> Iterator[None]:
+    """Makes the signal end the screen, which gives the terminal back. A second one ends the process at once."""
+
+    def handle(number: int, frame: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        terminate()
+
+    before = signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 class TopApp(App[None]):
     AUTO_FOCUS = None  # keys are for the table, until a filter is typed
+    ENABLE_COMMAND_PALETTE = False
+    VERTICAL_BREAKPOINTS = LINES
     CSS = """
+    Screen { overflow: hidden; }
+    Screen.-short { #remarks, #status { max-height: 1; } }
+    Screen.-tiny { #head, #details, #status { max-height: 1; } #remarks, #keys { max-height: 0; } }
     Static { height: auto; }
+    #head, #tables, #keys { text-wrap: nowrap; text-overflow: ellipsis; }
     #rows { height: 1fr; }
     #details, #remarks, #status { max-height: 5; }
     #status { color: $warning; }
@@ -83,6 +106,7 @@ class TopApp(App[None]):
         self._history: History = {}
         self._held: list[Rates] = []  # while it is paused: the newest
         self._trouble = ""
+        self._is_terminated = False
         self._taken_s = time.monotonic()
         self._told: dict[str, str] = {}
         self._rows = Rows(self._pages)
@@ -123,10 +147,16 @@ class TopApp(App[None]):
         self._looking.begin()
         self.set_interval(TICK_S, self._take)
 
+    def terminate(self) -> None:
+        """Ends it soon. A signal's handler may call it at any moment."""
+        self._is_terminated = True
+
     # ---- rates -------------------------------------------------------------------------------
 
     def _take(self) -> None:
         """Takes all that has been found since."""
+        if self._is_terminated:
+            self.exit(return_code=KILLED + signal.SIGTERM)
         if not self.is_headless and not os.isatty(INPUT):
             self.exit()  # the terminal is gone; Textual would read its end again and again
         with suppress(Empty):
@@ -265,7 +295,7 @@ class Rows(Widget):
         return draw(
             self._pages.table(),
             rows[self._first : self._first + self.room],
-            self.is_wide,
+            self.size.width,
             sorted_by=shown.sorted_by,
             cursor=shown.row - self._first,
         )

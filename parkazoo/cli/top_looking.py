@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator
-from contextlib import closing
-from queue import SimpleQueue
+from contextlib import closing, suppress
+from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from kazoo.exceptions import KazooException
@@ -14,6 +14,8 @@ from kazoo.handlers.threading import KazooTimeoutError
 from parkazoo.admin.rates import Rates
 
 AGAIN_S = 2.0  # after a look that failed
+LATE_S = 2.0  # after which a look takes long
+FOUND_KEPT = 15  # while its reader stands still, as a frozen terminal makes it
 LEAVE_S = 0.5  # for the sessions to be closed
 MENDABLE = (KazooException, KazooTimeoutError, OSError)  # ClusterMapError is one of kazoo's
 
@@ -76,10 +78,16 @@ class Looking:
             with closing(self._source(Pauses(self._ended.is_set, self._sleep))) as taken:
                 for rates in taken:
                     self._has_any = True
-                    self.found.put(rates)
+                    self._put(rates)
         except Exception as error:
             is_last = not (self._repeats and self._has_any and isinstance(error, MENDABLE))
-            self.found.put(Failed(error, is_last))
+            self._put(Failed(error, is_last))
             return not is_last
-        self.found.put(None)
+        self._put(None)
         return False
+
+    def _put(self, found: Rates | Failed | None) -> None:
+        while self.found.qsize() >= FOUND_KEPT:
+            with suppress(Empty):
+                self.found.get_nowait()
+        self.found.put(found)

@@ -6,10 +6,11 @@ import shlex
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import Any
 
 from parkazoo.admin.rates import ClientRates, DirectoryRates, EnsembleRates, Rates, ServerRates
-from parkazoo.cli.top_tables import CLIENTS, DIRECTORIES, SERVERS, History, TopTable, ensembles_table, number
+from parkazoo.cli.top_tables import CLIENTS, DIRECTORIES, SERVERS, History, TopTable, ensembles_table, number, word
 
 # By the table from which a page was opened; "": the first page.
 TABLES_ON: Mapping[str, Sequence[str]] = {
@@ -147,7 +148,8 @@ class Pages:
     def _refresh(self) -> None:
         shown, table = self.shown, self.table()
         wanted = shown.filtered_by.casefold()
-        self._rows = [each for each in self._all_rows(shown.table) if wanted in _names(table, each)]
+        rows = self._all_rows(shown.table)
+        self._rows = [each for each in rows if wanted in _names(table, each)] if wanted else [*rows]
         if column := next((each for each in table.shown(True) if each.name == shown.sorted_by), None):
             self._rows = _sorted(self._rows, column.value)
         keys = [table.key(each) for each in self._rows] if shown.key is not None else []
@@ -179,10 +181,11 @@ def _names(table: TopTable, row: Any) -> str:
 
 def _sorted(rows: Sequence[Any], value: Callable[[Any], Any]) -> list[Any]:
     """Sorts numbers the largest first, words by the alphabet; what is not known comes last."""
-    known = [each for each in rows if value(each) is not None]
-    is_in_words = any(isinstance(value(each), str) for each in known)
-    known.sort(key=value, reverse=not is_in_words)
-    return [*known, *(each for each in rows if value(each) is None)]
+    valued = [(value(each), each) for each in rows]
+    known = [each for each in valued if each[0] is not None]
+    is_in_words = any(isinstance(each, str) for each, _ in known)
+    known.sort(key=itemgetter(0), reverse=not is_in_words)
+    return [row for _, row in [*known, *(each for each in valued if each[0] is None)]]
 
 
 # ---- details -----------------------------------------------------------------------------------
@@ -226,9 +229,9 @@ def _about_client(row: ClientRates, rates: Rates) -> list[str]:
         ]
     behind = "" if row.map == rates.map else f", the cluster has {rates.map}"
     return [
-        f"client {row.client} on {row.host}, pid {row.pid}, ParKazoo {row.version}",
+        f"client {row.client} on {word(row.host)}, pid {word(row.pid)}, ParKazoo {word(row.version)}",
         f"sessions on {len(row.ensembles)} ensembles: {' '.join(row.ensembles)}",
-        f"since {row.since}{_age(row.since, rates.time_s)}; map epoch {row.map}{behind}",
+        f"since {word(row.since)}{_age(row.since, rates.time_s)}; map epoch {word(row.map)}{behind}",
         load,
     ]
 

@@ -15,13 +15,13 @@ from parkazoo.cli.top_tables import (
     DIRECTORIES,
     SERVERS,
     SPARK_COLUMNS,
+    WIDE,
     History,
     draw,
     ensembles_table,
     number,
 )
 
-WIDE = 110  # columns, from which on there is more to show
 CLIENTS_SHOWN = 10
 DIRECTORIES_SHOWN = 10
 
@@ -43,17 +43,16 @@ def screen(rates: Rates, width: int, about: str, history: History | None = None,
 
     :param width: in columns. :param about: how they came about. :param hint: the last line, if there is one.
     """
-    is_wide = width >= WIDE
     parts: list[RenderableType] = [
         header(rates, about),
-        draw(ensembles_table(history or {}), rates.ensembles, is_wide),
+        draw(ensembles_table(history or {}), rates.ensembles, width),
     ]
-    if is_wide or len(rates.servers) > len(rates.ensembles):
-        parts += [Text(), draw(SERVERS, rates.servers, is_wide)]
+    if width >= WIDE or len(rates.servers) > len(rates.ensembles):
+        parts += [Text(), draw(SERVERS, rates.servers, width)]
     if rates.directories:
-        parts += [Text(), draw(DIRECTORIES, rates.directories[:DIRECTORIES_SHOWN], is_wide)]
+        parts += [Text(), draw(DIRECTORIES, rates.directories[:DIRECTORIES_SHOWN], width)]
     if rates.clients:
-        parts += [Text(), draw(CLIENTS, rates.clients[:CLIENTS_SHOWN], is_wide)]
+        parts += [Text(), draw(CLIENTS, rates.clients[:CLIENTS_SHOWN], width)]
     lines = remarks(rates)
     if len(rates.clients) > CLIENTS_SHOWN:
         lines.append(f"{len(rates.clients) - CLIENTS_SHOWN:,} more clients: --json has all")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from rich.console import RenderableType
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +17,10 @@ from parkazoo.cli.plain_text import plain
 SPARKS = "▁▂▃▄▅▆▇█"
 SPARK_COLUMNS = 15
 MARK = "▼"  # at the name of the column by which rows are sorted
+WIDE = 110  # columns, from which on there is more to show
+NAME_LEAST = 8  # of the first cell: before it is shorter, the last cells are left out
+CELL_MOST = 24  # of another
+GAP = 2  # between two cells
 History = Mapping[str, Sequence[float | None]]  # requests/s of each ensemble, the last is the newest
 
 
@@ -25,7 +29,7 @@ class Column(NamedTuple):
 
     name: str
     value: Callable[[Any], Any]
-    cell: Callable[[Any], RenderableType]
+    cell: Callable[[Any], str | Text]
     is_left: bool = False
 
 
@@ -50,6 +54,10 @@ def number(value: float | None, digits: int = 0) -> str:
     return "-" if value is None else f"{value:,.{digits}f}"
 
 
+def word(value: int | str | None) -> str:
+    return "-" if value is None else str(value)
+
+
 def share(value: float | None, columns: int) -> str:
     """As a percentage and a bar."""
     return "-" if value is None else f"{value:4.0%} {'█' * round(min(1.0, value) * columns)}"
@@ -65,7 +73,7 @@ def client_name(client: ClientRates) -> Text:
     """Names it by where it runs, and its id."""
     if not client.is_registered:
         return on_a_line(f"not registered {client.host} {client.client}")
-    return on_a_line(f"{client.host}:{client.pid} {client.client}")
+    return on_a_line(f"{word(client.host)}:{word(client.pid)} {client.client}")
 
 
 def on_a_line(text: str) -> Text:
@@ -74,26 +82,39 @@ def on_a_line(text: str) -> Text:
 
 
 def draw(
-    table: TopTable, rows: Sequence[Any], is_wide: bool, *, sorted_by: str = "", cursor: int | None = None
+    table: TopTable, rows: Sequence[Any], width: int, *, sorted_by: str = "", cursor: int | None = None
 ) -> Table:
-    """:param sorted_by: a column's name. :param cursor: the number of the row that is marked."""
+    """:param width: in columns. :param sorted_by: a column's name. :param cursor: the row that is marked."""
     drawn = Table(box=None, pad_edge=False, header_style="reverse", expand=True)
-    columns = table.shown(is_wide)
-    for each in columns:
+    columns = table.shown(width >= WIDE)
+    names = [each.name + MARK if each.name == sorted_by else each.name for each in columns]
+    cells = [[each.cell(row) for each in columns] for row in rows]
+    fitting = _fitting([names, *cells], width)
+    for each, name in zip(columns[:fitting], names, strict=False):
         is_first = each is columns[0]
         drawn.add_column(
-            each.name + MARK if each.name == sorted_by else each.name,
+            name,
             justify="left" if each.is_left else "right",
             no_wrap=True,
-            overflow="ellipsis" if is_first else "crop",
+            overflow="ellipsis",
             ratio=1 if is_first else None,
+            max_width=None if is_first else CELL_MOST,
         )
-    for place, row in enumerate(rows):
+    for place, (row, drawn_row) in enumerate(zip(rows, cells, strict=True)):
         style = "red" if table.is_away(row) else ""
-        drawn.add_row(
-            *(each.cell(row) for each in columns), style=f"{style} reverse" if place == cursor else style
-        )
+        drawn.add_row(*drawn_row[:fitting], style=f"{style} reverse" if place == cursor else style)
     return drawn
+
+
+def _fitting(lines: Sequence[Sequence[str | Text]], width: int) -> int:
+    """Returns how many columns there is room for, the first one included."""
+    room = width - NAME_LEAST
+    for number, column in enumerate(zip(*lines, strict=True)):
+        if number > 0:
+            room -= GAP + min(CELL_MOST, max(cell_len(str(each)) for each in column))
+        if room < 0:
+            return max(1, number)
+    return len(lines[0])
 
 
 def _text(name: str, value: Callable[[Any], str]) -> Column:

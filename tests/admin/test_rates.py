@@ -231,6 +231,20 @@ class TestScreen(unittest.TestCase):
         text = self.shown(120)
         self.assertRegex(text, r"\na +3/3 .* 2 +2 +1,047 +▁▁▅█ *\n")
 
+    def test_few_columns(self) -> None:
+        """Names stay; the last columns are left out."""
+        text = self.shown(30)
+        self.assertRegex(text, r"\nensemble +serve +req/s +read/s\na +3/3 +237 +140\n")
+        self.assertRegex(text, rf"\nweb1:7 {CLIENT[:4]}.* +a +\d+\.\d *\n")
+        self.assertRegex(self.shown(12), r"\nensemble *\na *\n")
+
+    def test_many_ensembles(self) -> None:
+        """A client's name has room beside theirs."""
+        on = tuple(f"frankfurt-{number}" for number in range(9))
+        clients = [each._replace(ensembles=on) for each in self.rates.clients]
+        text = self.shown(80, self.rates._replace(clients=clients))
+        self.assertRegex(text, rf"\nweb1:7 {CLIENT} +frankfurt-0 frankfurt-1… +\d+\.\d +\d+% █")
+
     def test_what_others_write_is_escaped(self) -> None:
         said: Registrations = [(OURS, {"client": CLIENT, "host": "[red]\x1b[31mx", "pid": 7})]
         srvr = {

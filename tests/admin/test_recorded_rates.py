@@ -26,9 +26,9 @@ from parkazoo.admin.recorded_rates import MOST, Recorder, parse_rates, read_reco
 from parkazoo.cli import main, top_command
 from parkazoo.cli.top_pages import Pages
 from parkazoo.cli.top_screen import screen
-from parkazoo.cli.top_tables import draw
+from parkazoo.cli.top_tables import client_name, draw
 from parkazoo.errors import ClusterMapError
-from tests.admin.test_rates import FIRST, REGISTERED, SECOND, look, rates
+from tests.admin.test_rates import CLIENT, FIRST, REGISTERED, SECOND, look, rates
 from tests.arbitrary import JSON, fuzzed
 
 WHOLE = rates(FIRST, SECOND, registered=REGISTERED)._replace(
@@ -143,6 +143,7 @@ class TestRecordedRates(unittest.TestCase):
             found = rates(FIRST, SECOND, registered={"a": [(REGISTERED["a"][0][0], said)]})
             self.assertEqual((found.clients[0].pid, found.clients[0].map, found.clients[0].host), (None,) * 3)
             self.record(found)
+            self.assertEqual(client_name(found.clients[0]).plain, f"-:- {CLIENT}")
         self.assertEqual(len([*read_recorded(self.file)]), 7)
 
     def test_what_a_later_version_adds(self) -> None:
@@ -178,7 +179,7 @@ class TestRecordedRates(unittest.TestCase):
             for _ in pages.page.tables:
                 for _ in pages.table().columns:
                     pages.sort(1, is_wide=True)
-                    console.print(draw(pages.table(), pages.rows, width > 80, cursor=0))
+                    console.print(draw(pages.table(), pages.rows, width, cursor=0))
                 pages.open()
                 self.assertNotIn("The last rates do not have it.", pages.details())
                 pages.back()

@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -21,6 +22,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
+from unittest import mock
+
+import typer
 
 from parkazoo.admin.rates import ClientRates, DirectoryRates, EnsembleRates, Rates, ServerRates
 from parkazoo.admin.recorded_rates import Recorder
@@ -346,13 +350,45 @@ class TestTopApp(unittest.TestCase):
             self.assertNotIn("znodes", await seen.has("ensembles 3"))
             await seen.pilot.resize_terminal(120, 30)
             await seen.has("znodes", "last looks")
-            await seen.pilot.resize_terminal(20, 4)
-            await seen.until(lambda text: len(text.splitlines()) == 4, "4 lines")
-            await seen.press("down", "end", "enter", "tab", "escape")
+            for lines in (4, 5):
+                await seen.pilot.resize_terminal(20, lines)
+                await seen.until(lambda text, lines=lines: len(text.splitlines()) == lines, f"{lines} lines")
+                await seen.press("down", "end", "enter", "tab", "escape", "home")
+                await seen.matches(r"\nensemble +serve\na +1/1")
+            for lines in (13, 14, 19, 20):
+                await seen.pilot.resize_terminal(80, lines)
+                await seen.press("enter")
+                await seen.matches(r"ensemble a: 1 of 1.*\n[\s\S]*\n/jobs/q1 +a +15.9")
+                await seen.press("escape")
             await seen.pilot.resize_terminal(80, 24)
             await seen.has("ensembles 3", "1/1")
 
         self.drive(steps, Played(RATES))
+
+    def test_no_command_palette(self) -> None:
+        """It would change the screen, and write files."""
+
+        async def steps(seen: Seen) -> None:
+            await seen.has("ensembles 3")
+            await seen.press("ctrl+p")
+            await seen.pilot.pause(0.1)
+            await seen.press("tab")
+            await seen.has("a:1", "leader")
+            self.assertEqual(len(seen.app.screen_stack), 1)
+
+        self.drive(steps, Played(RATES))
+
+    def test_a_crash(self) -> None:
+        """Its status is told, also while a look still waits for its servers."""
+        from parkazoo.cli import top_app  # noqa: PLC0415 - an extra
+
+        left: list[int] = []
+        looking = mock.Mock(**{"end.return_value": False})
+        with mock.patch.object(top_app, "TopApp") as app, self.assertRaises(typer.Exit):
+            app.return_value.failure = None
+            app.return_value.return_code = 1
+            top_app.show(looking, lambda _: "", math.inf, left.append)
+        self.assertEqual(left, [1])
 
     def test_a_look_that_takes_long(self) -> None:
         """Keys are served meanwhile, the last rates stay, and q ends."""
@@ -418,10 +454,27 @@ class TestTopApp(unittest.TestCase):
         self.drive(steps, source, holds=True)
 
 
+class TestLooking(unittest.TestCase):
+    def test_a_frozen_terminal(self) -> None:
+        """The newest rates wait for it, not all."""
+
+        def source(pauses: Pauses) -> Generator[Rates, None, None]:
+            for number in range(100):
+                yield RATES._replace(map=number)
+
+        looking = Looking(source, repeats=True, holds=False)
+        looking._run()
+        found = [looking.found.get_nowait() for _ in range(looking.found.qsize())]
+        self.assertIsNone(found.pop())
+        maps = [each.map for each in found if isinstance(each, Rates)]
+        self.assertEqual(maps, [*range(100 - len(found), 100)])
+        self.assertLess(len(found), top_looking.FOUND_KEPT)
+
+
 class Terminal:
     """`parkazoo top` on a terminal of its own."""
 
-    def __init__(self, *arguments: str, before: str = "pass") -> None:
+    def __init__(self, *arguments: str, before: str = "pass", **environment: str) -> None:
         self.main, other = pty.openpty()
         code = f"import sys; {before}; from parkazoo.cli import main; sys.argv[0] = 'parkazoo'; main()"
         self.process = subprocess.Popen(
@@ -429,7 +482,7 @@ class Terminal:
             stdin=other,
             stdout=other,
             stderr=other,
-            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"},
+            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24", **environment},
             start_new_session=True,
         )
         os.close(other)
@@ -463,8 +516,8 @@ class Terminal:
 
 
 class TestOnATerminal(unittest.TestCase):
-    def terminal(self, *arguments: str, before: str = "pass") -> Terminal:
-        found = Terminal(*arguments, before=before)
+    def terminal(self, *arguments: str, before: str = "pass", **environment: str) -> Terminal:
+        found = Terminal(*arguments, before=before, **environment)
         self.addCleanup(found.close)
         return found
 
@@ -503,6 +556,24 @@ class TestOnATerminal(unittest.TestCase):
         found.until("the end of the recording")
         os.close(found.main)
         found.process.wait(DEADLINE_S)
+
+    @unittest.skipUnless(IS_THERE, MISSING)
+    def test_terminated(self) -> None:
+        """It gives the terminal back, whose mouse it has left alone."""
+        terminal = self.terminal("--replay", self.recording(RATES))
+        terminal.until("the end of the recording")
+        terminal.process.send_signal(signal.SIGTERM)
+        self.assertEqual(terminal.ended(), 128 + signal.SIGTERM)
+        self.assertIn(b"\x1b[?1049l", terminal.said)
+        self.assertNotIn(b"\x1b[?1000h", terminal.said)
+
+    def test_a_terminal_without_unicode(self) -> None:
+        """Screens are printed, with other bars; what it cannot show is escaped."""
+        rates = RATES._replace(directories=[DirectoryRates("/jobs/日", "b", 52.1, 0.58)])
+        terminal = self.terminal("--replay", self.recording(rates), PYTHONIOENCODING="latin-1")
+        self.assertEqual(terminal.ended(), 0)
+        for each in (b"50% ####", b"/jobs/\\u65e5 ", b"58% ######"):
+            self.assertIn(each, terminal.said)
 
     def test_without_the_extra(self) -> None:
         """The screens go on as ever; the last line says how to get keys."""

@@ -34,6 +34,8 @@ REPEATED = {
 CALLED_BY_OTHERS = {
     "AUTO_FOCUS": "textual",
     "CSS": "textual",
+    "ENABLE_COMMAND_PALETTE": "textual",
+    "VERTICAL_BREAKPOINTS": "textual",
     "_get_connection": "taskflow's tests",
     "_get_data": "kazoo's DataWatch",
     "_restart": "tests/fuzz/sides.py, by the name of a call",
