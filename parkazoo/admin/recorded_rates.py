@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -16,6 +17,7 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.checked_json import quoted, unique_keys
 
 BEGIN = b'{"time_s": '  # of each line, as `Rates.to_json` gives it
+LONGEST = 1 << 28  # bytes of a line: 100,000 clients have a tenth of it
 MOST = 1e15  # of a number: more is damage, and the screen could not draw it
 ROWS: Mapping[str, type] = {
     "ensembles": EnsembleRates,
@@ -69,7 +71,9 @@ def read_recorded(file: Path) -> Iterator[Rates]:
     """
     try:
         with file.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
+            for number, line in enumerate(iter(partial(lines.readline, LONGEST), b""), 1):
+                if len(line) == LONGEST:
+                    raise WrongArgumentError(f"{file}, line {number} is longer than any that is recorded")
                 if line.endswith(b"\n") and (rates := _parse_line(line, f"{file}, line {number}")) is not None:
                     yield rates
     except OSError as error:

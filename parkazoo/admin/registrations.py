@@ -21,6 +21,7 @@ from parkazoo.version import __version__
 
 AT_ONCE = 256  # requests without an answer
 MOST_SAID = 1 << 32  # of a number: no process has a greater one, and no map
+LONGEST_SAID = 255  # of a word: no host has a longer name
 Registrations = list[tuple[str, Mapping[str, object]]]  # each session, and what it says
 
 
@@ -172,7 +173,7 @@ def _one_word(said: Mapping[str, object], key: str) -> int | str | None:
     """What a registration says, unless it is nothing to print: any client may write there."""
     found = said.get(key)
     if isinstance(found, str):
-        return found if found.isprintable() else None
+        return found if len(found) <= LONGEST_SAID and found.isprintable() else None
     if isinstance(found, bool) or not isinstance(found, int):
         return None
     return found if 0 <= found <= MOST_SAID else None

@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from parkazoo.admin import recorded_rates
 from parkazoo.admin.arguments import WrongArgumentError
 from parkazoo.admin.rates import DirectoryRates, Rates, rates_between
 from parkazoo.admin.recorded_rates import MOST, Recorder, parse_rates, read_recorded
@@ -138,13 +139,13 @@ class TestRecordedRates(unittest.TestCase):
 
     def test_what_a_registration_says(self) -> None:
         """Whatever it is: the file can be read. Any client may write there."""
-        for odd in (True, -1, 10**16, 10**400, 0.5, [1], "\x1b"):
+        for odd in (True, -1, 10**16, 10**400, 0.5, [1], "\x1b", "x" * 256):
             said = {**REGISTERED["a"][0][1], "pid": odd, "epoch": odd, "host": odd}
             found = rates(FIRST, SECOND, registered={"a": [(REGISTERED["a"][0][0], said)]})
             self.assertEqual((found.clients[0].pid, found.clients[0].map, found.clients[0].host), (None,) * 3)
-            self.record(found)
             self.assertEqual(client_name(found.clients[0]).plain, f"-:- {CLIENT}")
-        self.assertEqual(len([*read_recorded(self.file)]), 7)
+            self.record(found)
+        self.assertEqual(len([*read_recorded(self.file)]), 8)
 
     def test_what_a_later_version_adds(self) -> None:
         document = WHOLE.to_json()
@@ -161,6 +162,17 @@ class TestRecordedRates(unittest.TestCase):
         self.assertEqual(
             (status, "line 1: it is damaged ('seconds' is missing)" in err.replace("\n", " ")), (2, True)
         )
+
+    def test_a_line_without_end(self) -> None:
+        """It is not read whole, however long it is."""
+        self.record(WHOLE)
+        longest = self.file.stat().st_size + 1
+        with mock.patch.object(recorded_rates, "LONGEST", longest):
+            self.assertEqual([*read_recorded(self.file)], [WHOLE])
+            with self.file.open("ab") as file:
+                file.write(bytes(10 * longest))
+            with self.assertRaisesRegex(WrongArgumentError, "line 2 is longer than any that is recorded"):
+                [*read_recorded(self.file)]
 
     @given(st.sampled_from(PATHS), st.one_of(ODD, JSON))
     @fuzzed
