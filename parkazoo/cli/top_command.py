@@ -126,7 +126,7 @@ def top(
     )
     with until_interrupted() as is_ended, ExitStack() as stack:
         if web is not None:
-            tell = stack.enter_context(_serve(web, about_page))
+            tell = stack.enter_context(_serve(web, about_page, every_s))
         for rates in stack.enter_context(closing(source(Pauses(is_ended, time.sleep)))):
             tell(rates)
         while replay is not None and web is not None and not is_ended():
@@ -220,8 +220,8 @@ def _recorded(rates: Rates) -> str:
     return time.strftime("on %Y-%m-%d", time.localtime(rates.time_s))
 
 
-def _serve(address: str, about: str) -> WebPage:
-    page = WebPage(address, about)
+def _serve(address: str, about: str, every_s: float) -> WebPage:
+    page = WebPage(address, about, every_s)
     typer.echo(f"{page.url} until ^C")
     return page
 

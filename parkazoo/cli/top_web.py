@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import socket
 import sys
 import threading
@@ -19,12 +20,15 @@ from typing import Any
 
 from parkazoo.admin.arguments import WrongArgumentError
 from parkazoo.admin.rates import Rates
+from parkazoo.cli.top_looking import LATE_S
 from parkazoo.local import HOST
 from parkazoo.protocol.checked_json import quoted
 
 MOST_PORT = 65535
 HTTP_PORT = 80
 PAST_KEPT = 120  # rates that a tab begins with: as many as top.js shows
+CLIENTS_SENT = 20  # the busiest: thousands would be megabytes at each look
+MOST_CONNECTIONS = 64  # threads and files are the looks' too
 WAITING_KEPT = 4  # rates of a reader that is slow
 PATIENCE_S = 30.0  # with one that takes nothing, or asks nothing
 BEAT_S = 10.0  # without rates: whether a reader is still there
@@ -53,12 +57,13 @@ class WebPage(AbstractContextManager["WebPage"]):
     """Serves the page within its block; each call gives its readers new rates, and waits for none.
 
     :param address: ``PORT`` or ``ADDRESS:PORT``. :param about: how the rates come about.
+    :param every_s: how often they come; if later, the page says so.
     :raises WrongArgumentError: it is not of loopback, or in use.
     """
 
-    def __init__(self, address: str, about: str) -> None:
+    def __init__(self, address: str, about: str, every_s: float) -> None:
         host, port = parse_address(address)
-        self._feed = Feed(about)
+        self._feed = Feed(about, every_s)
         try:
             self._server = _Server(host, port, self._feed)
         except OSError as error:
@@ -92,7 +97,8 @@ def parse_address(text: str) -> tuple[str, int]:
     if host in ("", "localhost"):
         host = HOST
     try:
-        is_loopback = ip_address(host).is_loopback
+        found = ip_address(host)
+        is_loopback = found.is_loopback
     except ValueError:
         is_loopback = False
     if not is_loopback:
@@ -100,7 +106,7 @@ def parse_address(text: str) -> tuple[str, int]:
             f"--web takes an address of loopback only, not {quoted(host)}: the page has no password. "
             f"From another machine, use an SSH tunnel: ssh -L {port}:{HOST}:{port} THIS-MACHINE"
         )
-    return host, int(port)
+    return str(found), int(port)  # as browsers write it: 0:0:0:0:0:0:0:1 is ::1
 
 
 def names_in_a_browser(host: str, port: int) -> set[str]:
@@ -116,11 +122,12 @@ def _joined(host: str, port: int) -> str:
 class Feed:
     """Gives rates to many readers. One that is slow misses some, the oldest; nothing waits for it.
 
-    :param about: as for `WebPage`.
+    Arguments as for `WebPage`.
     """
 
-    def __init__(self, about: str) -> None:
-        self._begin = _event("begin", {"about": about})
+    def __init__(self, about: str, every_s: float) -> None:
+        late_s = every_s + LATE_S if math.isfinite(every_s) else None
+        self._begin = _event("begin", {"about": about, "late_s": late_s})
         self._changed = threading.Condition()
         self._past: deque[bytes] = deque(maxlen=PAST_KEPT)  # the newest too, without its clients
         self._newest = b""
@@ -128,7 +135,9 @@ class Feed:
         self._is_ended = False
 
     def publish(self, rates: Rates) -> None:
-        newest = _event("message", rates.to_json())
+        shown = rates.clients[:CLIENTS_SENT]
+        document = rates._replace(clients=shown).to_json()
+        newest = _event("message", {**document, "more_clients": len(rates.clients) - len(shown)})
         past = _event("past", rates._replace(servers=(), clients=()).to_json())
         with self._changed:
             self._newest = newest
@@ -143,9 +152,9 @@ class Feed:
         waiting: deque[bytes] = deque(maxlen=WAITING_KEPT)
         with self._changed:
             self._waiting[reader] = waiting
-            first = b"".join([self._begin, *[*self._past][:-1], self._newest])
+            first = [self._begin, *[*self._past][:-1], *filter(None, [self._newest])]
         try:
-            yield first
+            yield from first
             while True:
                 with self._changed:
                     self._changed.wait_for(lambda: waiting or self._is_ended, BEAT_S)
@@ -173,12 +182,14 @@ def _event(name: str, document: object) -> bytes:
 class _Server(ThreadingHTTPServer):
     """Has a daemon thread for each connection.
 
-    :ivar named: what a browser may call it. Another name is a stranger's, who has let it lead here.
+    :ivar free: connections. :ivar named: what a browser may call it. Another name is a stranger's, who has let it
+        lead here.
     """
 
     def __init__(self, host: str, port: int, feed: Feed) -> None:
         self.feed = feed
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.free = threading.Semaphore(MOST_CONNECTIONS)
         super().__init__((host, port), _Handler)
         self.server_port = self.server_address[1]
         self.named = names_in_a_browser(host, self.server_port)
@@ -194,6 +205,13 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     timeout = PATIENCE_S
+
+    def handle(self) -> None:
+        if self.server.free.acquire(blocking=False):  # otherwise the connection ends at once
+            try:
+                super().handle()
+            finally:
+                self.server.free.release()
 
     def parse_request(self) -> bool:
         if not super().parse_request():

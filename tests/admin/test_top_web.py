@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import re
 import signal
@@ -24,7 +25,16 @@ from parkazoo.admin.arguments import WrongArgumentError
 from parkazoo.admin.rates import Rates, rates_between
 from parkazoo.admin.recorded_rates import Recorder
 from parkazoo.cli import main, top_command, top_web
-from parkazoo.cli.top_web import PAGE, PAST_KEPT, WAITING_KEPT, Feed, WebPage, names_in_a_browser, parse_address
+from parkazoo.cli.top_web import (
+    CLIENTS_SENT,
+    PAGE,
+    PAST_KEPT,
+    WAITING_KEPT,
+    Feed,
+    WebPage,
+    names_in_a_browser,
+    parse_address,
+)
 from parkazoo.local import HOST
 from tests.admin.test_rates import FIRST, REGISTERED, SECOND, look, rates
 from tests.live.world import DEADLINE_S, wait_until
@@ -62,13 +72,18 @@ def events(response: HTTPResponse) -> Iterator[tuple[str, Any]]:
             yield name, json.loads(value)
 
 
+def newest(shown: Rates, more_clients: int = 0) -> Any:
+    """The document of the newest rates."""
+    return json.loads(json.dumps({**shown.to_json(), "more_clients": more_clients}))
+
+
 def times_of(response: HTTPResponse) -> list[float]:
     return [document["time_s"] for name, document in events(response) if name == "message"]
 
 
 class TestPage(unittest.TestCase):
     def serve(self) -> WebPage:
-        return self.enterContext(WebPage("0", "every 2 s"))
+        return self.enterContext(WebPage("0", "every 2 s", 2.0))
 
     def read(self, page: WebPage) -> HTTPResponse:
         response = ask(port_of(page), "/events")
@@ -131,14 +146,39 @@ class TestPage(unittest.TestCase):
         for number in range(PAST_KEPT + 5):
             page(numbered(number, 1))
         found = events(self.read(page))
-        self.assertEqual(next(found), ("begin", {"about": "every 2 s"}))
+        self.assertEqual(next(found), ("begin", {"about": "every 2 s", "late_s": 4.0}))
         past = [next(found) for _ in range(PAST_KEPT - 1)]
         self.assertEqual([name for name, _ in past], ["past"] * len(past))
         self.assertEqual([document["time_s"] for _, document in past], [*range(5 + 1 - 1, PAST_KEPT + 4)])
         self.assertEqual((past[0][1]["clients"], past[0][1]["servers"]), ([], []))
         self.assertEqual(past[0][1]["ensembles"], json.loads(json.dumps(WHOLE.to_json()))["ensembles"])
-        newest = json.loads(json.dumps(numbered(PAST_KEPT + 4, 1).to_json()))
-        self.assertEqual(next(found), ("message", newest))
+        self.assertEqual(next(found), ("message", newest(numbered(PAST_KEPT + 4, 1))))
+
+    def test_many_clients(self) -> None:
+        """The page is given those that it shows, and how many more there are."""
+        page = self.serve()
+        clients = [WHOLE.clients[0]._replace(client=str(number)) for number in range(3 * CLIENTS_SENT)]
+        page(WHOLE._replace(clients=clients))
+        found = events(self.read(page))
+        next(found)
+        expected = newest(WHOLE._replace(clients=clients[:CLIENTS_SENT]), 2 * CLIENTS_SENT)
+        self.assertEqual(next(found), ("message", expected))
+
+    def test_many_connections(self) -> None:
+        """Those beyond the limit end at once: who opens them takes no files from the looks."""
+        with mock.patch.object(top_web, "MOST_CONNECTIONS", 2):
+            page = self.serve()
+        port, free = port_of(page), page._server.free
+        for _ in range(2):
+            wait_until(lambda: free._value == 2, "that the places come back")
+            held = [socket.create_connection((HOST, port), DEADLINE_S) for _ in range(2)]
+            wait_until(lambda: free._value == 0, "that they are taken")
+            with socket.create_connection((HOST, port), DEADLINE_S) as beyond:
+                self.assertEqual(beyond.recv(1), b"")
+            for each in held:
+                each.close()
+            with wait_until(lambda: ask(port), "a place") as response:
+                self.assertEqual(response.status, 200)
 
     def test_a_slow_reader(self) -> None:
         """It holds up nobody, and misses the oldest of what it does not take."""
@@ -188,7 +228,7 @@ class TestPage(unittest.TestCase):
 
     def test_its_end(self) -> None:
         """Its readers have the last rates, and then the end; others are refused."""
-        with WebPage("0", "") as page:
+        with WebPage("0", "", 2.0) as page:
             readers = [self.read(page), self.read(page)]
             wait_until(lambda: len(page._feed._waiting) == 2, "the readers")
             page(numbered(7))
@@ -200,10 +240,10 @@ class TestPage(unittest.TestCase):
 class TestFeed(unittest.TestCase):
     def test_without_rates(self) -> None:
         """A reader is given something now and then, so that a vanished one is noticed."""
-        feed = Feed("")
+        feed = Feed("", math.inf)
         with mock.patch.object(top_web, "BEAT_S", 0.01):
             found = feed.read()
-            self.assertTrue(next(found).startswith(b"event: begin\n"))
+            self.assertEqual(next(found), b'event: begin\ndata: {"about": "", "late_s": null}\n\n')
             self.assertEqual(next(found), top_web.BEAT)
         feed.end()  # it waits for the reader, which the test does not go on with
         self.assertEqual([*found], [])
@@ -216,6 +256,7 @@ class TestAddress(unittest.TestCase):
             ("localhost:9180", (HOST, 9180)),
             ("127.0.0.2:1", ("127.0.0.2", 1)),
             ("[::1]:9180", ("::1", 9180)),
+            ("[0:0:0:0:0:0:0:1]:9180", ("::1", 9180)),  # as which a browser goes there
         ):
             self.assertEqual(parse_address(text), address)
 
@@ -281,7 +322,7 @@ class TestCommand(unittest.TestCase):
         for each in readers:
             each.join()
         documents = [json.loads(json.dumps(each.to_json())) for each in expected]
-        self.assertEqual(found, [documents] * 2)
+        self.assertEqual(found, [[newest(each) for each in expected]] * 2)
         self.assertEqual([json.loads(line) for line in self.file.read_text().splitlines()], documents)
         self.assertNotIn("ensemble", self.out.getvalue())
 

@@ -60,10 +60,14 @@ class Chromium:
         self.events: list[tuple[str, dict[str, Any]]] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._tab = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(f"{domain}.enable")
+        try:
+            target = self.call("Target.createTarget", url="about:blank")["targetId"]
+            self._tab = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+            for domain in ("Page", "Runtime", "Log", "Network"):
+                self.call(f"{domain}.enable")
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from parkazoo.admin.rates import DirectoryRates, Rates
 from parkazoo.admin.recorded_rates import Recorder
+from parkazoo.cli.top_web import WebPage
 from tests.admin.test_rates import FIRST, REGISTERED, SECOND, rates
 from tests.live.chromium import CHROMIUM, NO_CHROMIUM, Chromium
 from tests.live.world import wait_until
@@ -20,6 +21,7 @@ HOSTILE = "/<script>window.ran=1</script><img src=https://evil.example/x onerror
 INVISIBLE, SHOWN = "/a\u202eb\x1b", "/a\\u{202e}b\\u{1b}"
 LOOKS = 3
 ENSEMBLES, DIRECTORIES = "#heat-ensembles", "#heat-directories"
+CELLS = f"[...document.querySelectorAll('{ENSEMBLES} [role=gridcell]')]"
 
 
 def looks() -> list[Rates]:
@@ -87,6 +89,7 @@ class TestTopBrowser(unittest.TestCase):
         self.check_reading()
         self.check_looks()
         self.check_nothing_else()
+        self.check_late_rates()
 
     def check_cells(self) -> None:
         clocks = [time.strftime("%H:%M:%S", time.localtime(each.time_s)) for each in self.looks]
@@ -106,12 +109,14 @@ class TestTopBrowser(unittest.TestCase):
                 for at, each in zip(clocks, row, strict=True)
             ],
         )
-        cells = f"[...document.querySelectorAll('{ENSEMBLES} [role=gridcell]')]"
-        strengths = self.browser.value(f"{cells}.map(each => each.style.getPropertyValue('--heat'))")
+        strengths = self.browser.value(f"{CELLS}.map(each => each.style.getPropertyValue('--heat'))")
         self.assertEqual(strengths, ["1.000", "0.000", "0.500"])
-        self.assertEqual(
-            len({*self.browser.value(f"{cells}.map(each => getComputedStyle(each).backgroundColor)")}), 3
-        )
+        self.check_strengths()
+
+    def check_strengths(self) -> None:
+        """Each can be seen."""
+        colours = self.browser.value(f"{CELLS}.map(each => getComputedStyle(each).backgroundColor)")
+        self.assertEqual(len({*colours}), 3)
 
     def check_tables(self) -> None:
         self.assertEqual(
@@ -154,6 +159,21 @@ class TestTopBrowser(unittest.TestCase):
                 self.assertEqual(len(self.labels(DIRECTORIES)), 2 * LOOKS)
             grounds.add(self.browser.value("getComputedStyle(document.body).backgroundColor"))
         self.assertEqual(len(grounds), 2)
+        self.browser.call("Emulation.setEmulatedMedia", features=[{"name": "forced-colors", "value": "active"}])
+        self.check_strengths()
+        self.browser.call("Emulation.setEmulatedMedia", features=[])
+
+    def check_late_rates(self) -> None:
+        """They stay, and it says since when no others have come, until some come."""
+        with WebPage("0", "every 0.1 s", 0.1) as page:
+            page(self.looks[0])
+            self.browser.call("Page.navigate", url=page.url)
+            at = time.strftime("%H:%M:%S", time.localtime(self.looks[0].time_s))
+            wait_until(lambda: self.texts("#state") == [f"no rates since {at}"], "that they are late")
+            self.assertEqual(len(self.labels(ENSEMBLES)), 1)
+            page(self.looks[1])
+            wait_until(lambda: len(self.labels(ENSEMBLES)) == 2, "the others")
+            self.assertNotIn(at, self.texts("#state")[0])
 
     def check_nothing_else(self) -> None:
         self.assertEqual(self.browser.value("[typeof window.ran, document.scripts.length]"), ["undefined", 1])

@@ -1,11 +1,12 @@
-// Draws the documents of `parkazoo top --json` as they come. A name is only ever text: never markup.
+// Draws the documents of `parkazoo top --json` as they come, with the busiest clients only.
+// A name is only ever text: never markup.
 "use strict";
 
 const MOST_MOMENTS = 120; // as many as the server keeps
 const CELL_PIXELS = 9;
 const CLOCK_PIXELS = 64;
 const MOST_DIRECTORIES = 20; // in the heat map, and in the table
-const MOST_CLIENTS = 20;
+const WATCH_MS = 1000; // between two looks at whether rates come
 
 const byId = (id) => document.getElementById(id);
 
@@ -135,8 +136,8 @@ function drawTables(rates) {
       ["req/s", (each) => number(each.requests, 1)],
       ["share", (each) => shareCell(each.share), true],
     ],
-    rates.clients.slice(0, MOST_CLIENTS),
-    rates.clients.length - MOST_CLIENTS,
+    rates.clients,
+    rates.more_clients,
   );
 }
 
@@ -365,15 +366,29 @@ function tell(state, isAway) {
   byId("state").className = isAway ? "away" : "";
 }
 
+let lateS = null; // null: a recording, which ends
+let came = Date.now(); // when the last rates did
+
+function watch() {
+  if (lateS !== null && events.readyState === EventSource.OPEN && Date.now() - came > 1000 * lateS) {
+    tell(`no rates since ${clock(moments.at(-1)?.timeS ?? came / 1000)}`, true);
+  }
+}
+
 const events = new EventSource("events");
 events.addEventListener("begin", (event) => {
+  const begin = JSON.parse(event.data);
   moments = [];
-  byId("about").textContent = plain(JSON.parse(event.data).about);
+  lateS = begin.late_s;
+  came = Date.now();
+  byId("about").textContent = plain(begin.about);
   tell("", false);
 });
 events.addEventListener("past", (event) => add(JSON.parse(event.data)));
 events.addEventListener("message", (event) => {
   const rates = JSON.parse(event.data);
+  came = Date.now();
+  tell("", false);
   add(rates);
   draw(rates);
 });
@@ -382,3 +397,4 @@ events.addEventListener("error", () => {
   tell(isRefused ? "not connected: load this page again" : "not connected: trying again", true);
 });
 window.addEventListener("resize", drawHeat);
+setInterval(watch, WATCH_MS);
