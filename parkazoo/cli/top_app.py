@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -27,7 +28,7 @@ from parkazoo.cli.top_screen import PastRequests, header, remarks
 from parkazoo.cli.top_tables import WIDE, History, draw
 
 INPUT = 0  # the file descriptor
-TICK_S = 0.1  # between two looks into the queue
+TICK_S = 0.1  # between two looks into the queue, and at the terminal
 MANY = 1 << 30  # rows
 LINES = [(0, "-tiny"), (14, "-short"), (20, "-tall")]  # from which on there is room for more than rows
 KILLED = 128  # and the signal's number: a status as shells report it
@@ -55,8 +56,13 @@ def show(
     :raises Exception: as the source, if it can give no more.
     """
     app = TopApp(looking, about, every_s)
-    with suppress(KeyboardInterrupt), _at_sigterm(app.terminate):
-        app.run(mouse=False)  # it is the terminal's: to mark and copy a name
+    is_over = threading.Event()
+    threading.Thread(target=_watch_terminal, args=(looking, is_over, leave), daemon=True).start()
+    try:
+        with suppress(KeyboardInterrupt), _at_sigterm(app.terminate):
+            app.run(mouse=False)  # it is the terminal's: to mark and copy a name
+    finally:
+        is_over.set()
     if not looking.end():
         sys.stdout.flush()
         leave(app.return_code or 0)
@@ -64,6 +70,18 @@ def show(
         raise app.failure
     if app.return_code:
         raise typer.Exit(app.return_code)
+
+
+def _watch_terminal(looking: Looking, is_over: threading.Event, leave: Callable[[int], object]) -> None:
+    """Ends the process when the terminal is gone. Textual would read its end again and again.
+
+    A thread does it: Textual may wait for ever that the terminal takes what is written.
+    """
+    while not is_over.wait(TICK_S):
+        if not os.isatty(INPUT):
+            looking.end()
+            leave(KILLED + signal.SIGHUP)
+            return
 
 
 @contextmanager
@@ -157,8 +175,6 @@ class TopApp(App[None]):
         """Takes all that has been found since."""
         if self._is_terminated:
             self.exit(return_code=KILLED + signal.SIGTERM)
-        if not self.is_headless and not os.isatty(INPUT):
-            self.exit()  # the terminal is gone; Textual would read its end again and again
         with suppress(Empty):
             while True:
                 found = self._looking.found.get_nowait()

@@ -384,11 +384,23 @@ class TestTopApp(unittest.TestCase):
 
         left: list[int] = []
         looking = mock.Mock(**{"end.return_value": False})
-        with mock.patch.object(top_app, "TopApp") as app, self.assertRaises(typer.Exit):
+        never = mock.patch.object(top_app, "TICK_S", 3600.0)  # its terminal is none
+        with never, mock.patch.object(top_app, "TopApp") as app, self.assertRaises(typer.Exit):
             app.return_value.failure = None
             app.return_value.return_code = 1
             top_app.show(looking, lambda _: "", math.inf, left.append)
         self.assertEqual(left, [1])
+
+    def test_a_frozen_terminal_that_goes(self) -> None:
+        """A thread sees it, while Textual still waits to write."""
+        from parkazoo.cli import top_app  # noqa: PLC0415 - an extra
+
+        left: list[int] = []
+        looking = mock.Mock()
+        with tempfile.TemporaryFile() as gone, mock.patch.object(top_app, "INPUT", gone.fileno()):
+            top_app._watch_terminal(looking, threading.Event(), left.append)
+        looking.end.assert_called_once_with()
+        self.assertEqual(left, [128 + signal.SIGHUP])
 
     def test_a_look_that_takes_long(self) -> None:
         """Keys are served meanwhile, the last rates stay, and q ends."""
@@ -555,7 +567,7 @@ class TestOnATerminal(unittest.TestCase):
         self.addCleanup(found.process.kill)
         found.until("the end of the recording")
         os.close(found.main)
-        found.process.wait(DEADLINE_S)
+        self.assertEqual(found.process.wait(DEADLINE_S), 128 + signal.SIGHUP)
 
     @unittest.skipUnless(IS_THERE, MISSING)
     def test_terminated(self) -> None:
