@@ -85,6 +85,10 @@ class MemberPort(RequestPort, Protocol):
     name: str
 
     @property
+    def is_connected(self) -> bool:
+        """Whether a server has its session, as far as it knows. Any thread may ask."""
+
+    @property
     def session_password(self) -> bytes:
         """Of its ZooKeeper session: 16 bytes."""
 

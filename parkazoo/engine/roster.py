@@ -282,6 +282,11 @@ class Roster(Generic[MemberT]):
         """Whether a port leads to a member. Any thread may ask."""
         return not isinstance(self.ports[ensemble], Unjoined)
 
+    def is_connected(self, ensemble: int) -> bool:
+        """Whether its member is connected. Any thread may ask."""
+        name = self.names[ensemble]
+        return any(member.is_connected for member in self.members if member.name == name)
+
     def unjoined(self) -> list[Unjoined]:
         """The ports of ensembles that are not joined."""
         return [port for port in self.ports if isinstance(port, Unjoined)]

@@ -165,6 +165,7 @@ class Session(Generic[MemberT]):
             Owners(lambda at: ports[at].session_id, lambda: self.number, is_alone=roster.is_of_one),
             Past(len(roster.names), runtime.make_lock()),
             roster.is_joined,
+            roster.is_connected,
             roster.take_beside,
         )
         kind = TotalDriver if client.has_total_order else Driver

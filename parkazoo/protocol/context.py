@@ -42,6 +42,7 @@ class Context:
     :param owners: which client each session belongs to.
     :param past: what this client has changed.
     :param is_joined: whether the client has joined an ensemble.
+    :param is_connected: whether it has a connection there, as far as it knows.
     :param take_copy: called with an ensemble and the answer to a read of its map: the client may know more
         ensembles then.
     :ivar known: where a path and its children are, as far as that is known without asking.
@@ -58,6 +59,7 @@ class Context:
     owners: Owners
     past: Past
     is_joined: Callable[[int], bool]
+    is_connected: Callable[[int], bool]
     take_copy: Callable[[int, DataAnswer], None]
     away: set[int] = field(default_factory=set, init=False)
     proofs: dict[object, str] = field(default_factory=dict, init=False)

@@ -150,6 +150,10 @@ class Member(KazooClient):
         return self._session_id or 0
 
     @property
+    def is_connected(self) -> bool:
+        return self._state in (KeeperState.CONNECTED, KeeperState.CONNECTED_RO)
+
+    @property
     def session_password(self) -> bytes:
         password: bytes = self._session_passwd
         return password

@@ -87,6 +87,7 @@ def make_context(placement: Placement, marks: str = "mark", who: Who = ANYONE, *
         owners=owners,
         past=Past(len(names), lock),  # type: ignore[arg-type]
         is_joined=lambda ensemble: True,
+        is_connected=lambda ensemble: ensemble % 2 == 0,  # so both ways are gone
         take_copy=take_copy,
         **given,  # type: ignore[arg-type]
     )

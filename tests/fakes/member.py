@@ -119,6 +119,10 @@ class Member:
         """All of them fail when the connection is lost."""
         return bool(self._queue)
 
+    @property
+    def is_connected(self) -> bool:
+        return self.state == KeeperState.CONNECTED
+
     def begin(self) -> None:
         self.begun_s.append(self._runtime.now_s)
         self.state = KeeperState.CONNECTING

@@ -477,6 +477,7 @@ class TestTheHomeIsAway(ReachTest):
         maker.ensure_path(own)
         other.create(f"{own}/x")
         with self.away():
+            wait_until(lambda: maker.state_of(own) == SUSPENDED, "the loss")
             self.take_in_turn(maker.Lock(own), other.Lock(own))
 
     def others(self) -> Iterator[str]:

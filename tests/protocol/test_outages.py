@@ -248,8 +248,9 @@ class Situation(NamedTuple):
         if self.knows == USER:
             for read in (GetData(D, None), GetChildren(D, None), GetData(X, None)):
                 client.get(read)
+        context: Any = client.driver.context
+        context.is_connected = lambda at: at != self.away
         if self.knows == NEW and self.is_grown:
-            context: Any = client.driver.context
             context.is_joined = lambda at: bool(client.members[at].outbox) or at in {to for to, _ in client.sent}
         return client
 

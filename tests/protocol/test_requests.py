@@ -237,6 +237,15 @@ class TestDirectory(TracedTest):
         )
         self.expect(create(MIRRORED + "/z"))
 
+    def test_first_child_that_another_has_made_while_the_home_is_away(self) -> None:
+        """The mirror proves it, so nothing waits for the home."""
+        self.perform(Delete(MIRRORED, -1))
+        self.perform(create(MIRRORED))
+        self.perform(create(X), make_context(PLACEMENT, "another"))
+        home = where_is(PLACEMENT, MIRRORED).home.ensemble
+        self.context.is_connected = lambda ensemble: ensemble != home
+        self.expect(create(MIRRORED + "/y"))
+
     def test_first_child_with_its_stat(self) -> None:
         """kazoo cannot read a Create2 in a multi's answer, so the child comes after."""
         request = Create2(X, b"ab", OPEN_ACL_UNSAFE, 0)

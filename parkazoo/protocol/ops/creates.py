@@ -209,7 +209,8 @@ def decide(
             return found, AGAIN
         d = to_be(context, found)
         try:
-            made = yield from _make_first(context, d, child, known, is_guess)
+            looks = is_guess and not context.is_connected(d.home.ensemble)  # else the home says so as soon
+            made = yield from _make_first(context, d, child, known, looks)
         except UNPROMOTED as error:
             if is_guess and d.certainty == CERTAIN:
                 # Another may have promoted or deleted it since. And an error of the create itself comes first.
