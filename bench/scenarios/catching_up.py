@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from bench.lab import Ensembles, Lab, Server
@@ -13,7 +12,7 @@ from bench.report.charts import add_legend, draw_lines, make_panels
 from bench.report.section import Plot, Table
 from bench.report.text import NOTHING, rate
 from bench.scenarios.evaluation import Evaluation
-from bench.scenarios.roles import EPOCH_BITS, LEADING, find_line, roles, wait_leader, wait_until, zxid
+from bench.scenarios.roles import EPOCH_BITS, LEADING, find_line, roles, wait_has, wait_leader, zxid
 from bench.statistics import spread
 
 CATCHING_UP = "catching up"
@@ -45,7 +44,7 @@ def measure_catching_up(
     for each in dead:
         lab.faults.start(each)
     for each in dead:
-        wait_until(partial(_has, lab, each, wanted), f"{each.name} has not caught up")
+        wait_has(lab, each, wanted)
     took_s = time.monotonic() - began_s
     missed = count_entries(before, wanted)
     whole = _snapshots(lab, leader) - snapshots
@@ -58,10 +57,6 @@ def measure_catching_up(
     }
     evaluation.document["trials"].append(trial)
     evaluation.tell(f"  {missed:,} entries caught up with in {took_s:.1f} s, {whole} snapshots")
-
-
-def _has(lab: Lab, server: Server, wanted: int) -> bool:
-    return zxid(lab, server) >= wanted
 
 
 def _snapshots(lab: Lab, leader: Server) -> int:

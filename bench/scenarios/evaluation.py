@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.documents import as_text
-from bench.lab import Ensembles, Lab, NotPossible, Server, Shape
+from bench.lab import Ensembles, Lab, LabError, NotPossible, Server, Shape
 from bench.load.plan import BARE, BETWEEN_ENSEMBLES, Plan
 from bench.load.result import Result, read_result
 from bench.report.text import TOO_SHORT
 from bench.scenarios.busy import BusyWatch
 from bench.scenarios.host_record import HostRecord
+from bench.scenarios.roles import wait_caught_up
 from bench.scenarios.summary import is_too_short, longer_window_s, summarise
 
 SIZES = ("small", "medium", "full")
@@ -291,6 +292,10 @@ class Evaluation:
     ) -> tuple[list[Result], dict[str, float], list[str]]:
         about = ", ".join(str(value) for value in label.values() if not isinstance(value, bool))
         clients = f"{plan.nodes} x {plan.processes} x {plan.threads} clients"
+        try:
+            wait_caught_up(self.lab, ensembles)
+        except LabError as error:
+            self.not_measured(f"{about}, without what an earlier load has left to do", error)
         self.tell(f"{plan.system} on {ensembles.shape}, {clients}: {about}")
         watch = BusyWatch(self.lab, plan)
         folder = self._folder / "raw" / f"{self._stem}-{len(self.document['runs']):03}"

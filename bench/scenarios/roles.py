@@ -62,6 +62,28 @@ def wait_all_serve(lab: Lab, ensembles: Ensembles, ensemble: str = "a") -> None:
     wait_until(look, f"not all servers of ensemble {ensemble} serve, with one leader,")
 
 
+def wait_caught_up(lab: Lab, ensembles: Ensembles) -> None:
+    """Each server that serves has what another one of its ensemble had at first.
+
+    A leader goes on without its slowest follower, and then sends that what it lacks, long after the last answer.
+
+    :raises LabError: not within two minutes.
+    """
+    for name in ensembles.shape.names:
+        has = {server: zxid(lab, server) for server in ensembles.of(name)}
+        wanted = max(has.values())
+        for server in (each for each, had in has.items() if 0 < had < wanted):
+            wait_has(lab, server, wanted)
+
+
+def wait_has(lab: Lab, server: Server, wanted: int) -> None:
+    """
+    :param wanted: the zxid of an entry that the server is to have.
+    :raises LabError: not within two minutes.
+    """
+    wait_until(lambda: zxid(lab, server) >= wanted, f"{server.name} has not caught up")
+
+
 def wait_until(look: Callable[[], T | None], trouble: str) -> T:
     """What `look` returns, as soon as that is something.
 
