@@ -177,6 +177,9 @@ class Follower:
         finally:
             with suppress(OSError):
                 sock.send(request_frame(CloseInstance, ENDS))
+                ended_s = time.monotonic() + POLL_S
+                while sock.recv(PART) and time.monotonic() < ended_s:
+                    pass  # closing a socket with unread bytes would reset it, and lose what was just sent
 
     def _take_in(self, received: bytearray, is_accepted: bool) -> bool:
         """Takes the whole frames out of what was received; whether there is a session."""
