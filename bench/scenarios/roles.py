@@ -65,7 +65,7 @@ def wait_all_serve(lab: Lab, ensembles: Ensembles, ensemble: str = "a") -> None:
 def wait_caught_up(lab: Lab, ensembles: Ensembles) -> None:
     """Each server that serves has what another one of its ensemble had at first.
 
-    A leader goes on without its slowest follower, and then sends that what it lacks, long after the last answer.
+    A leader goes on without its slowest follower, and sends it the rest long after the last answer.
 
     :raises LabError: not within two minutes.
     """
