@@ -1,4 +1,4 @@
-"""A cluster's health at one moment: its map, quorums, versions, clocks and settings."""
+"""A cluster's health at one moment: its map, quorums, disks, versions, clocks and settings."""
 
 from __future__ import annotations
 
@@ -18,15 +18,20 @@ from parkazoo.admin.status import ClusterStatus, status_of
 from parkazoo.wire.sizes import DEFAULT_LIMIT
 
 WRONG, WARNING, UNKNOWN, FINE = LEVELS = ("wrong", "warning", "unknown", "fine")  # the worst first
-MAP_TOPIC, QUORUM, VERSIONS, CLOCK, SETTINGS = TOPICS = ("map", "quorum", "versions", "clock", "settings")
+TOPICS = ("map", "quorum", "disk", "versions", "clock", "settings")
+MAP_TOPIC, QUORUM, DISK, VERSIONS, CLOCK, SETTINGS = TOPICS
 UNTOLD = "autopurge.purgeInterval, autopurge.snapRetainCount"
 APART_S = 2.0  # clocks that NTP sets differ by less
 NEARLY = 0.8  # of a limit
+SLOW_FSYNC_MS = 50.0  # on average, as in conf/prometheus-alerts.yml
+FEW_FSYNCS = 10  # less says nothing
+OFTEN = 3  # times out of the quorum: a rolling restart takes a follower out once, when its leader stops
+LATELY_S = 600.0  # later it is over
 VOTING = frozenset({"leader", "follower", "standalone"})
 THIS = "this machine"
 SEES = {
     "conf": "its settings cannot be seen",
-    "mntr": "its open files, and a leader's followers in sync, cannot be seen",
+    "mntr": "its disk, its open files, and a leader's followers in sync, cannot be seen",
     "cons": "its connections and its clock cannot be seen",
 }
 ALLOW = "4lw.commands.whitelist=srvr,conf,mntr,cons in its zoo.cfg, and a restart"
@@ -130,6 +135,8 @@ def judge(
     found = [
         *(_of_map(each) for each in status.findings),
         *(each for name, servers in ensembles.items() for each in _judge_quorum(name, servers, told)),
+        *_judge_links(told),
+        *_judge_disks(told),
         *(each for name, servers in ensembles.items() for each in _judge_versions(name, servers)),
         *_judge_clocks(told),
         *_judge_words(told),
@@ -197,6 +204,41 @@ def _judge_quorum(name: str, servers: Sequence[ServerStatus], told: Sequence[Inq
                 "a follower lags, and does not help if another server stops",
                 "check again in a minute; then look at the followers' logs and disks",
             )
+
+
+def _judge_links(told: Sequence[Inquiry]) -> Iterator[HealthFinding]:
+    """By how often a server came back into its quorum, the first time included, and how long it has been there."""
+    for each in told:
+        times = _number(each.monitor, "cnt_unavailable_time", "unavailable_time_count")
+        since_ms = _number(each.monitor, "uptime")
+        if times is not None and since_ms is not None and times > OFTEN and since_ms < LATELY_S * 1000:
+            yield HealthFinding(
+                WARNING,
+                QUORUM,
+                each.ensemble,
+                (each.server,),
+                f"it has left its quorum {times - 1:,.0f} times since its start, and is back for "
+                f"{since_ms / 1000:,.0f} s",
+                "its clients lose their connection each time; its link to the others comes and goes, or it pauses",
+                "look at the network between the ensemble's servers, and for pauses in its log",
+            )
+
+
+def _judge_disks(told: Sequence[Inquiry]) -> Iterator[HealthFinding]:
+    for each in told:
+        times = _number(each.monitor, "cnt_fsynctime", "fsynctime_count")
+        whole_ms = _number(each.monitor, "sum_fsynctime", "fsynctime_sum")
+        if times is None or whole_ms is None or times < FEW_FSYNCS or whole_ms < SLOW_FSYNC_MS * times:
+            continue
+        yield HealthFinding(
+            WARNING,
+            DISK,
+            each.ensemble,
+            (each.server,),
+            f"since its start its log has waited {whole_ms / times:,.0f} ms for each fsync, on average",
+            "its disk is slow: each write waits for the disks of a majority",
+            "give its log a disk of its own (dataLogDir), or a faster one",
+        )
 
 
 def _judge_versions(name: str, servers: Sequence[ServerStatus]) -> Iterator[HealthFinding]:
@@ -396,10 +438,12 @@ def _property(each: Inquiry, name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _number(values: Mapping[str, str] | None, name: str) -> float | None:
+def _number(values: Mapping[str, str] | None, *names: str) -> float | None:
+    """The first of these that is there; with the metrics provider of Prometheus, some names differ."""
+    told = next((values[name] for name in names if name in values), "") if values else ""
     try:
-        return float((values or {})[name])
-    except (KeyError, ValueError):
+        return float(told)
+    except ValueError:
         return None
 
 

@@ -88,7 +88,8 @@ def check(
     cert: Cert = None,
     key: Key = None,
 ) -> None:
-    """Ask every server whether the cluster is in order: map, quorums, versions, clocks, settings. Writes nothing.
+    """Ask every server whether the cluster is in order: map, quorums, disks, versions, clocks, settings. Writes
+    nothing.
 
     Status 0 if nothing is wrong, warnings or not; 1 if something is; 2 for wrong arguments. With --format nagios:
     0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.

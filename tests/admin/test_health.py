@@ -152,6 +152,28 @@ class TestJudge(HealthCase):
         self.cluster.tell("a2:1", monitor={**MONITOR, "synced_followers": "1"})
         self.one("warning", "quorum", "a", ["a2:1"], "in sync: 1 of 2")
 
+    def test_a_link_that_comes_and_goes(self) -> None:
+        """As a follower of ZooKeeper 3.9.5 tells it behind such a link, in either spelling of its metrics."""
+        flapping = {"cnt_unavailable_time": "4", "looking_count": "25", "uptime": "1218"}
+        self.cluster.tell("a1:1", monitor={**MONITOR, **flapping})
+        self.one("warning", "quorum", "a", ["a1:1"], "it has left its quorum 3 times .* is back for 1 s")
+        self.cluster.tell("a1:1", monitor={**MONITOR, "unavailable_time_count": "4.0", "uptime": "1218.0"})
+        self.one("warning", "quorum", "a", ["a1:1"], "it has left its quorum 3 times")
+        for other in ({"cnt_unavailable_time": "3"}, {"uptime": "600000"}, {"uptime": "x"}):
+            self.cluster.tell("a1:1", monitor={**MONITOR, **flapping, **other})
+            self.assertEqual(self.found(), [])
+
+    def test_a_slow_disk(self) -> None:
+        slow = {"cnt_fsynctime": "40", "sum_fsynctime": "3240"}
+        self.cluster.tell("b1:1", monitor={**MONITOR, **slow})
+        each = self.one("warning", "disk", "b", ["b1:1"], "its log has waited 81 ms for each fsync, on average")
+        self.assertIn("its disk is slow", each.meaning)
+        self.cluster.tell("b1:1", monitor={**MONITOR, "fsynctime_count": "40.0", "fsynctime_sum": "3240.0"})
+        self.one("warning", "disk", "b", ["b1:1"], "81 ms")
+        for other in ({"sum_fsynctime": "1999"}, {"cnt_fsynctime": "9", "sum_fsynctime": "900"}):
+            self.cluster.tell("b1:1", monitor={**MONITOR, **slow, **other})
+            self.assertEqual(self.found(), [])
+
     def test_srvr_is_off(self) -> None:
         self.cluster.servers["a1:1"] = serving("a", "a1:1", None, version=None)
         self.one("unknown", "quorum", "a", ["a1:1"], "srvr is not answered")
