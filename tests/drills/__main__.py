@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from bench import ROOT
 from parkazoo.cli import INTERRUPTED
 from parkazoo.local import LocalCluster, LocalClusterError
-from tests.drills import ensemble_away, rolling_restart
+from tests.drills import ensemble_away, one_server_replaced, rolling_restart
 from tests.drills.calls import Calls, Goal, count_calls
 from tests.drills.stage import SESSION_TIMEOUT_S, Stage
 from tests.faults.crew import Crew
@@ -37,6 +37,7 @@ class Drill(NamedTuple):
 DRILLS = {
     "rolling-restart": Drill(rolling_restart.ABOUT, rolling_restart.GOAL, rolling_restart.work),
     "ensemble-away": Drill(ensemble_away.ABOUT, ensemble_away.GOAL, ensemble_away.work),
+    "one-server-replaced": Drill(one_server_replaced.ABOUT, one_server_replaced.GOAL, one_server_replaced.work),
 }
 LOADS = ("lock", "counter", "queue", "ephemerals", "dictionary")
 QUIET_S = 10.0  # before and after

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import time
@@ -61,6 +62,22 @@ class Stage:
         stopped_s = time.monotonic()
         server.start()
         self.faults.append(Fault(began_s, float("inf"), "restart", server.name, role, stopped_s, stopped_s))
+
+    def lose_data(self, server: LocalServer, role: str) -> None:
+        """Kill the server and delete its data; `start` puts an empty one in its place, with its settings."""
+        self._tell(f"{server.name} ({role}) loses its data")
+        began_s = time.monotonic()
+        server.kill()
+        shutil.rmtree(server.data / "data" / "version-2")
+        self.faults.append(
+            Fault(began_s, float("inf"), "replace", server.name, role, time.monotonic(), float("inf"))
+        )
+
+    def start(self, server: LocalServer) -> None:
+        """Start the server for which `lose_data` was the last step, without waiting until it serves."""
+        self._tell(f"{server.name} starts")
+        self.faults[-1] = self.faults[-1]._replace(until_s=time.monotonic())
+        server.start()
 
     def take_away(self, ensemble: LocalEnsemble, seconds: float) -> None:
         """End all servers of an ensemble at once, and start them after that time."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from bench import ROOT
 from parkazoo.monitoring import OperationEnded
+from tests.drills import one_server_replaced
 from tests.drills.calls import Calls, Goal, count_calls
 from tests.drills.page import addressed, commands
 from tests.drills.rolling_restart import PAGE
@@ -70,6 +71,12 @@ class TestPage(unittest.TestCase):
         question, last = commands((ROOT / PAGE).read_text(), {"server": "a2"})
         self.assertEqual(question[:1] + question[3:6], ["check", "--stop", "a2", "--wait"])
         self.assertEqual(last, question[:3])
+
+    def test_a_replacement_waits_for_the_others_before_and_for_all_after(self) -> None:
+        page = (ROOT / one_server_replaced.PAGE).read_text()
+        is_ready, has_all = commands(page, {"ensemble": "b", "server": "b2"})
+        self.assertEqual((is_ready[0], is_ready[3:5]), ("ready", ["--ensemble", "b"]))
+        self.assertEqual((has_all[0], has_all[3:6]), ("check", ["--stop", "b2", "--wait"]))
 
     def test_addresses(self) -> None:
         given = ["check", "--hosts", "a1,b1", "--stop", "a1"]

@@ -46,10 +46,10 @@ class Record(NamedTuple):
 class Fault(NamedTuple):
     """What was done to whom: from when to when anything of it could be felt, its coming and going included.
 
-    :param kind: of a server: ``kill``, ``freeze``, ``restart``, ``cut off``; of an ensemble: ``one-way cut``,
-        ``partial cut``, ``flapping``, ``lossy``, ``ensemble down``, ``ensemble away``, ``freeze and kill``,
-        ``address moves``; of a client process: ``kill client``, ``freeze
-        client``, ``client cut off``; of one session on one ensemble: ``expire``.
+    :param kind: of a server: ``kill``, ``freeze``, ``restart``, ``replace``, ``cut off``; of an ensemble:
+        ``one-way cut``, ``partial cut``, ``flapping``, ``lossy``, ``ensemble down``, ``ensemble away``,
+        ``freeze and kill``, ``address moves``; of a client process: ``kill client``, ``freeze client``,
+        ``client cut off``; of one session on one ensemble: ``expire``.
     :param target: ``a2``; ``a``; ``lock/3``, a load and the number of its worker; ``lock/3 on a``.
     :param manner: ``leader`` or ``follower``; who does not hear whom; how the ensemble went down; what the leader
         was; ``brief`` or ``long`` (as seen from the session timeout).
