@@ -122,7 +122,7 @@ def _measure(
         if matrix:
             lab.faults.drop(matrix)
             sleep_until(begun_s + plan.total_s())
-            lab.faults.drop({})  # else the load might have no end
+            lab.faults.drop({})  # else the last answers might not come
 
     run = evaluation.run(ensembles, plan, {"where": where, "p": p}, drop)
     wait_all_serve(lab, ensembles)

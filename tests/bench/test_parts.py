@@ -17,7 +17,7 @@ from unittest import mock
 
 from bench.lab import Ensembles, Faults, Lab, Matrix, ProcessorTimes, Server, Shape, Way
 from bench.load.plan import Plan
-from bench.load.process import OVERTIME_S
+from bench.load.loops import ANSWER_TIMEOUT_S
 from bench.scenarios import (
     cuts,
     dropped_packets,
@@ -208,7 +208,7 @@ class Counted(Evaluation):
         rate_s = min(plan.rate_s or outstanding / (ALONE_LIMITED_S if limit_bytes_s else ALONE_S), most)
         took_s = 0.0 if plan.rate_s else outstanding / rate_s
         late_s = plan.total_s() * max(plan.rate_s / most - 1, 0)  # what came too fast is answered afterwards
-        self._clock.now_s += min(late_s, plan.pool / most if plan.pool else late_s, OVERTIME_S)
+        self._clock.now_s += min(late_s, plan.pool / most if plan.pool else late_s, ANSWER_TIMEOUT_S)
         self._clock.now_s += took_s
         sort = "reads" if plan.read_share == 1 else "writes"
         return {
