@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import psutil
@@ -12,7 +13,7 @@ from bench.lab import Ensembles
 from bench.load.record import ANSWERED
 from bench.load.result import Result, join
 from bench.scenarios import accounts
-from bench.scenarios.evaluation import READ_SHARES, Evaluation
+from bench.scenarios.evaluation import READ_SHARES, Evaluation, LoadError
 from bench.scenarios.summary import is_too_short
 from bench.scenarios.thesis_runs import AGAIN, ONE, STEP_TITLES, STEPS, Runs
 from bench.scenarios.thesis_sizes import Size, Subject
@@ -75,7 +76,8 @@ class Sweep:
             settings = {**settings_of(self._size, load), **timed, "handler": subject.handler, **counts}
             for _ in self._evaluation.rounds():
                 plan = self._evaluation.plan(ensembles, subject.system, **settings)
-                self._evaluation.run(ensembles, plan, point)
+                with suppress(LoadError):
+                    self._evaluation.run(ensembles, plan, point)
 
     def _runs(self, subject: Subject, load: str, steps: Sequence[str] = STEPS) -> Runs:
         label = _label_of(subject, load)
@@ -107,7 +109,10 @@ class Sweep:
             for _ in evaluation.rounds(times) if times else ():
                 plan = evaluation.plan(ensembles, subject.system, handler=subject.handler, **settings, **counts)
                 before = accounts.ask_all(evaluation.lab, ensembles)
-                run = evaluation.run(ensembles, plan, {**_label_of(subject, load), "step": step})
+                try:
+                    run = evaluation.run(ensembles, plan, {**_label_of(subject, load), "step": step})
+                except LoadError:
+                    continue
                 run["servers"] = accounts.between(before, accounts.ask_all(evaluation.lab, ensembles))
                 run["trace"] = trace(evaluation.raw(run), run["begun_s"] + plan.warm_up_s)
 
