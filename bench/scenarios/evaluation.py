@@ -252,8 +252,9 @@ class Evaluation:
         self.document["runs"].append(run)
         self.save()
         limits = f"; limit: {', '.join(run['limits'])}" if run["limits"] else ""
+        failed = f"; {run['failed']:,} failed" if run["failed"] else ""
         rate = TOO_SHORT if is_too_short(run) else f"{run['rates']['all']:,.0f} requests/s"
-        self.tell(f"  {rate}{limits}")
+        self.tell(f"  {rate}{limits}{failed}")
         return run
 
     def _summary(

@@ -19,8 +19,7 @@ from bench.scenarios.thesis_sweep import MORE_MEDIANS, WARM_UP_WAITS, find_obsta
 from bench.statistics import WINDOW_MEDIANS
 
 LOAD = "writes"
-# Clients that are only there ping three times in a session's time-out, and all of them are on one machine.
-WAITING = {"session_timeout_s": 60.0, "connect_timeout_s": 300.0, "begin_timeout_s": 350.0}
+WAITING = {"connect_timeout_s": 300.0, "begin_timeout_s": 350.0}  # all clients are on one machine
 LEAST_WINDOW_S, MOST_CROWD_S = 20.0, 150.0
 
 

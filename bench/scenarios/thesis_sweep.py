@@ -23,6 +23,7 @@ NEARLY = 0.95  # of the most requests/s: more clients than that takes add nothin
 MORE_MEDIANS = 1.2  # of a window, than the least
 WARM_UP_WAITS = 2.0
 MOST_STEP_S = 90.0  # of a window
+SESSION_TIMEOUT_S = 60.0  # in which a client pings thrice: an answer may take as long as kazoo's usual ten seconds
 TRACE_S = 1.0  # a bucket of what is shown over time
 LASTS = {"writes": 1.0, "reads": 0.2}  # times the run over time: the thesis' figures are of writes
 PERCENTILES_SHOWN = {"low_s": 5.0, "median_s": 50.0, "high_s": 95.0}
@@ -37,6 +38,7 @@ def settings_of(size: Size, load: str) -> dict[str, Any]:
         "size": size.value_bytes,
         "warm_up_s": size.warm_up_s,
         "measure_s": size.measure_s,
+        "session_timeout_s": SESSION_TIMEOUT_S,
     }
 
 

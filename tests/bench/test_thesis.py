@@ -71,7 +71,7 @@ class WorkedOut(Evaluation):
         super().__init__(lab, thesis.NAME, folder, size, tell=self.said.append, part=part)
 
     @contextmanager
-    def ensembles(self, shape: str, *_: Any) -> Iterator[Any]:
+    def ensembles(self, shape: str, *_: Any, **__: Any) -> Iterator[Any]:
         ensembles = mock.Mock(servers=[])
         ensembles.hosts.return_value = "h:1"
         ensembles.shape.__str__ = lambda _: shape
