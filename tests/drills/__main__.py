@@ -1,9 +1,14 @@
-"""A drill on a local cluster of three ensembles of three servers, with a load that checks itself: `make drill`."""
+"""A drill on a local cluster: `make drill`.
+
+Either an operator's steps on three ensembles of three servers, with a load that checks itself; or a small cluster
+that is sick, whose fault is told at the end.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -12,9 +17,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench import ROOT
+from bench.lab import NotPossible
 from parkazoo.cli import INTERRUPTED
 from parkazoo.local import LocalCluster, LocalClusterError
-from tests.drills import ensemble_away, one_server_replaced, rolling_restart
+from tests.drills import ensemble_away, one_server_replaced, rolling_restart, sick
 from tests.drills.calls import Calls, Goal, count_calls
 from tests.drills.stage import SESSION_TIMEOUT_S, Stage
 from tests.faults.crew import Crew
@@ -40,6 +46,7 @@ DRILLS = {
     "one-server-replaced": Drill(one_server_replaced.ABOUT, one_server_replaced.GOAL, one_server_replaced.work),
 }
 LOADS = ("lock", "counter", "queue", "ephemerals", "dictionary")
+SICK = "sick"
 QUIET_S = 10.0  # before and after
 SEED = 1
 
@@ -119,8 +126,13 @@ def run(name: str, folder: Path, tell: Callable[[str], None]) -> Report:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.drills", description=__doc__)
-    parser.add_argument("name", choices=DRILLS, help="of the drill")
-    name = parser.parse_args().name
+    parser.add_argument("name", choices=[*DRILLS, SICK], help="of the drill")
+    parser.add_argument("--fault", choices=sick.SICKNESSES, help="of sick; otherwise by the seed")
+    parser.add_argument("--seed", type=int, help="which fault; otherwise a random one")
+    options = parser.parse_args()
+    name = options.name
+    if name != SICK and (options.fault or options.seed is not None):
+        parser.error(f"give --fault and --seed with {SICK} alone")
     folder = ROOT / "build" / "drills" / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     folder.mkdir(parents=True)
 
@@ -128,8 +140,10 @@ def main() -> int:
         print(f"  {time.strftime('%H:%M:%S')} {text}", flush=True)
 
     try:
+        if name == SICK:
+            return sick.run(options.fault or random.Random(options.seed).choice([*sick.SICKNESSES]), folder, tell)
         report = run(name, folder, tell)
-    except LocalClusterError as error:
+    except (LocalClusterError, NotPossible) as error:
         print(f"no drill: {error}")
         return 2
     except KeyboardInterrupt:

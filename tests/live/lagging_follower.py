@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from parkazoo.local import LocalEnsemble
 from tests.relay import Relay
 
@@ -37,6 +39,12 @@ class LaggingFollower:
     def thaw(self) -> None:
         """It catches up."""
         self._relay.thaw()
+
+    def cut(self, seconds: float) -> None:
+        """For that long it has no leader; then it may find it again."""
+        self._relay.refuse()
+        time.sleep(seconds)
+        self._relay.admit()
 
     def stop(self) -> None:
         """It has no leader any more."""
