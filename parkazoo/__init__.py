@@ -10,7 +10,6 @@ from parkazoo.errors import (
     OutcomeUnknown,
     PartlyDoneError,
     RequestTooLargeError,
-    WentBackError,
 )
 from parkazoo.version import __version__ as __version__
 
@@ -24,5 +23,4 @@ __all__ = [
     "ParKazooClient",
     "PartlyDoneError",
     "RequestTooLargeError",
-    "WentBackError",
 ]

@@ -44,6 +44,7 @@ LAYERS = {
     "bench.growth": BASE,
     "bench.recipe_requests": BASE,
     "bench.load": BASE,
+    "bench.zipf": (*BASE, "bench.load"),
     "bench.hosts": BASE,
     "bench.report": BASE,
     "bench.loopback": BASE,
