@@ -10,6 +10,7 @@ from parkazoo.errors import (
     OutcomeUnknown,
     PartlyDoneError,
     RequestTooLargeError,
+    WentBackError,
 )
 from parkazoo.version import __version__ as __version__
 
@@ -23,4 +24,5 @@ __all__ = [
     "ParKazooClient",
     "PartlyDoneError",
     "RequestTooLargeError",
+    "WentBackError",
 ]

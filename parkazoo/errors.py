@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kazoo.exceptions import ConfigurationError, KazooException
+from kazoo.exceptions import ConfigurationError, KazooException, SessionExpiredError
 
 
 class ClusterMapError(ConfigurationError):
@@ -13,6 +13,18 @@ class ClusterMapError(ConfigurationError):
 
 class ForkError(KazooException):
     """Reports, in a child process, that the client was started before the fork: its session is the parent's."""
+
+
+class WentBackError(SessionExpiredError):
+    """Reports an operation that had no answer when an ensemble came back with an older copy of its data.
+
+    Writes that the ensemble had acknowledged may be gone. The client is LOST, and its session begins anew.
+
+    :param about: the znode and the ensemble, if they are known.
+    """
+
+    def __init__(self, about: str = "the session ends") -> None:
+        super().__init__(f"{about}: an ensemble has come back with an older copy of its data")
 
 
 class AnswerLostError(KazooException):

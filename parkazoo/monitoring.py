@@ -117,6 +117,12 @@ class SessionRenewed(NamedTuple):
     why: str
 
 
+class EnsembleWentBack(NamedTuple):
+    """Tells of an ensemble that has come back with an older copy of its data. The client is LOST."""
+
+    ensemble: str
+
+
 class StateChanged(NamedTuple):
     """Tells of a new KazooState of the client.
 
@@ -193,6 +199,9 @@ class Listener:
 
     def session_renewed(self, event: SessionRenewed) -> None:
         """Hears of each session that the client replaces."""
+
+    def ensemble_went_back(self, event: EnsembleWentBack) -> None:
+        """Hears of each ensemble that was restored from an older copy, if this client was there before."""
 
     def state_changed(self, event: StateChanged) -> None:
         """Hears of each state of the client, perhaps after its state listeners."""

@@ -22,14 +22,12 @@ from bench.load.bare_process import BareClients
 from bench.load.deferred_loop import run_deferred
 from bench.load.loops import run_closed, run_open, run_window
 from bench.load.meeting import Meeting
-from bench.load.plan import BARE, Plan
+from bench.load.plan import BARE, LATE_S, Plan
 from bench.load.record import Account, Record
 from bench.load.requests import Requests, make_znodes, name_directories
 from bench.load.session_loop import run_sessions
 
 CLOSE_TIMEOUT_S = 5.0  # for the sessions of a process; what is left expires
-LATE_S = 0.5  # by which a client may begin later than the first one
-OVERTIME_S = 30.0  # for clients that do not hear of the finish, because its ensemble does not serve
 # A client that looks for another server tries twice a second at least, so that what is measured is the servers.
 CONNECTION_RETRY = {"max_tries": -1, "delay": 0.05, "max_delay": 0.5}
 
@@ -43,7 +41,8 @@ class Clients:
         self._is_first = plan.node == number == 0
         self._paths = name_directories(plan)
         self._clients = [make_client(plan) for _ in range(plan.threads)]
-        self._meetings = [Meeting(client, plan) for client in self._clients]
+        self._meeting = Meeting(self._clients[0], plan, plan.node * plan.processes + number)
+        self._finish = self._clients[0].handler.event_object()
         self._records = [Record() for _ in self._clients]
         self._errors: list[BaseException] = []
 
@@ -55,11 +54,10 @@ class Clients:
         self._each(lambda index: self._clients[index].start(self._plan.connect_timeout_s))
         if self._is_first:
             make_znodes(self._clients[0], self._plan, self._paths)
-        self._each(lambda index: self._meetings[index].watch_finish())
-        self._meetings[0].count_in(len(self._clients))
+        self._meeting.come()
         if self._is_first:
-            self._meetings[0].begin()
-        self._meetings[0].wait_begin()
+            self._meeting.begin()
+        self._meeting.wait_begin()
         begun_s, cpu_s = time.time(), time.process_time()
         self._clients[0].handler.spawn(self._keep_time)
         self._each(self._ask)
@@ -68,7 +66,7 @@ class Clients:
 
     def _ask(self, index: int) -> None:
         plan = self._plan
-        client, record, finish = self._clients[index], self._records[index], self._meetings[index].finish
+        client, record, finish = self._clients[index], self._records[index], self._finish
         number = (plan.node * plan.processes + self._number) * plan.threads + index  # among all clients
         name = f"{plan.name}-{number}"
         chance = random.Random(f"{plan.seed} {number}")
@@ -101,17 +99,11 @@ class Clients:
         return number % self._plan.directories if self._plan.is_pinned else None
 
     def _keep_time(self) -> None:
-        """The first process says when the load begins, and ends it. The others stop later if they miss it."""
-        sleep = self._clients[0].handler.sleep_func
+        """Ends the load of this process. The first one says when it has begun."""
         if self._is_first:
             print(json.dumps({"begun_s": time.time()}), flush=True)
-            sleep(self._plan.total_s())
-            self._attempt(lambda _: self._meetings[0].end(), 0)
-        else:
-            sleep(self._plan.total_s())
-        sleep(OVERTIME_S)
-        for meeting in self._meetings:
-            meeting.finish.set()
+        self._finish.wait(self._plan.total_s() + LATE_S)
+        self._finish.set()
 
     def _each(self, work: Callable[[int], None]) -> None:
         """Do that for every client, all at once.
@@ -129,8 +121,7 @@ class Clients:
             work(index)
         except Exception as error:
             self._errors.append(error)
-            for meeting in self._meetings:
-                meeting.finish.set()
+            self._finish.set()
 
     def _rows(self) -> bytes:
         return b"".join(record.rows for record in self._records)

@@ -25,13 +25,14 @@ class Result:
     """Of one host.
 
     :param columns: by the names of record.COLUMNS.
-    :param begun_s: when the last of its processes began, in seconds since the epoch.
+    :param first_s: when the first of its processes began, in seconds since the epoch; `begun_s`, the last.
     :param cpu_share: of one processor; of the process that used most.
     :param versions: of Python and kazoo.
     """
 
     plan: Plan
     columns: dict[str, Any]
+    first_s: float
     begun_s: float
     cpu_share: float
     errors: Counter[str]
@@ -42,6 +43,7 @@ def write_result(path: Path, plan: Plan, accounts: Sequence[Account]) -> None:
     rows = read_rows(b"".join(account.rows for account in accounts))
     about = {
         "plan": plan.as_json(),
+        "first_s": min(account.begun_s for account in accounts),
         "begun_s": max(account.begun_s for account in accounts),
         "cpu_share": max(account.cpu_share for account in accounts),
         "errors": sum((account.errors for account in accounts), Counter()),
@@ -71,6 +73,7 @@ def read_result(path: Path) -> Result:
     return Result(
         Plan.from_json(about["plan"]),
         columns,
+        about["first_s"],
         about["begun_s"],
         about["cpu_share"],
         Counter(about["errors"]),

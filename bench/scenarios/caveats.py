@@ -43,6 +43,9 @@ def caveats_of(document: Mapping[str, Any]) -> list[str]:
             f"In {limited} of {len(runs)} runs, marked with{MARK}, processors or the load generator were busy to "
             "the limit: their figures may not be the servers' own."
         )
+    if failed := [run["errors"] for run in runs if run["failed"]]:
+        names = ", ".join(sorted({name for errors in failed for name in errors}))
+        caveats.append(f"In {len(failed)} of {len(runs)} runs requests failed, with {names}.")
     caveats += [f"Not measured: {each['what']}: {each['why']}." for each in unique(document["not_measured"])]
     return caveats
 

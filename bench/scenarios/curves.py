@@ -11,7 +11,7 @@ from bench.lab import Ensembles
 from bench.report.charts import add_legend, draw_lines, make_logarithmic, make_panels
 from bench.report.section import Answer, Plot, Table
 from bench.report.text import MARK, NOTHING, milliseconds, rate, rate_of
-from bench.scenarios.evaluation import Evaluation
+from bench.scenarios.evaluation import Evaluation, LoadError
 from bench.scenarios.summary import is_too_short, latency_s
 from bench.statistics import PERCENTILES, cumulate, decode, scaled
 
@@ -63,7 +63,10 @@ def raise_target(
         asked.append(target)
         measure_s = max(settings["measure_s"], targets.requests / target)
         plan = evaluation.plan(ensembles, system, **{**settings, "rate_s": target, "measure_s": measure_s})
-        run = evaluation.run(ensembles, plan, {**label, "target": target})
+        try:
+            run = evaluation.run(ensembles, plan, {**label, "target": target})
+        except LoadError:
+            return False
         return is_achieved(run) and not is_too_short(run)
 
     if again:

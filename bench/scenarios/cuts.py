@@ -14,7 +14,7 @@ from bench.load.plan import Plan
 from bench.report.section import Answer, Section, Table
 from bench.report.text import NOTHING, rate
 from bench.scenarios.caveats import caveats_of
-from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, sleep_until
+from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, LoadError, sleep_until
 from bench.scenarios.noticing import Size, answer_of_others, measure_trace, trace_plot, trace_table
 from bench.scenarios.repetitions import times_of
 from bench.scenarios.roles import epoch, find_line, roles, wait_all_serve, wait_leader
@@ -139,8 +139,12 @@ def _measure_cut(evaluation: Evaluation, size: Size, ensembles: Ensembles, plan:
             sleep_until(until_s)
             lab.faults.drop({})
 
-    run = measure_trace(evaluation, ensembles, plan, {"fault": name}, size.before_s, carry_out)
-    wait_all_serve(lab, ensembles)
+    try:
+        run = measure_trace(evaluation, ensembles, plan, {"fault": name}, size.before_s, carry_out)
+    except LoadError:
+        return
+    finally:
+        wait_all_serve(lab, ensembles)
     run |= {
         "server": leader.name,
         **seen,

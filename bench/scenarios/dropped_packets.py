@@ -16,7 +16,7 @@ from bench.report.charts import add_legend, draw_lines, label, make_logarithmic,
 from bench.report.section import Answer, Plot, Section, Table
 from bench.report.text import milliseconds, plain, rate, rate_of, ratio
 from bench.scenarios.caveats import caveats_of
-from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, sets, sleep_until
+from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, LoadError, sets, sleep_until
 from bench.scenarios.noticing import what_is_noticed
 from bench.scenarios.repetitions import times_of
 from bench.scenarios.roles import epoch, wait_all_serve, wait_leader
@@ -122,10 +122,14 @@ def _measure(
         if matrix:
             lab.faults.drop(matrix)
             sleep_until(begun_s + plan.total_s())
-            lab.faults.drop({})  # else the load might have no end
+            lab.faults.drop({})  # else the last answers might not come
 
-    run = evaluation.run(ensembles, plan, {"where": where, "p": p}, drop)
-    wait_all_serve(lab, ensembles)
+    try:
+        run = evaluation.run(ensembles, plan, {"where": where, "p": p}, drop)
+    except LoadError:
+        return
+    finally:
+        wait_all_serve(lab, ensembles)
     first_s = run["begun_s"] + plan.warm_up_s
     (noticed,) = what_is_noticed(evaluation.raw(run), first_s, first_s + plan.measure_s)
     run |= {"silence_s": noticed["silence_s"], "new_leaders": epoch(lab, ensembles) - before}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from bench.report.charts import add_legend, draw_lines, label, make_panels
 from bench.report.section import Answer, Plot, Section, Table
 from bench.report.text import NOTHING, milliseconds, ranged, rate
 from bench.scenarios.caveats import caveats_of
-from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, Parts
+from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, LoadError, Parts
 from bench.scenarios.repetitions import times_of
 from bench.scenarios.roles import LEADING, find_line, wait_all_serve, wait_leader, wait_until
 from bench.statistics import first_after, quantiles, spread
@@ -157,9 +158,11 @@ def _measure_group(
 
     while len(trials) < size.trials:
         plan = evaluation.plan(ensembles, "kazoo", measure_s=round_s, **settings)
-        run = evaluation.run(ensembles, plan, {"group": str(group)}, lose_leaders)
-        about = {"group": str(group), "repetition": repetition}
-        found = [about | each for each in times_to_serve(evaluation.raw(run), losses)]
+        found: list[dict[str, Any]] = []
+        with suppress(LoadError):
+            run = evaluation.run(ensembles, plan, {"group": str(group)}, lose_leaders)
+            about = {"group": str(group), "repetition": repetition}
+            found = [about | each for each in times_to_serve(evaluation.raw(run), losses)]
         trials += found
         evaluation.document["trials"] += found
         if time.monotonic() > deadline:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -19,7 +19,7 @@ from bench.report.charts import add_legend, draw_lines, make_panels
 from bench.report.section import Answer, Plot, Section, Table
 from bench.report.text import NOTHING, milliseconds, ranged, rate, rate_of, ratio
 from bench.scenarios.caveats import caveats_of
-from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, sleep_until
+from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, LoadError, sleep_until
 from bench.scenarios.repetitions import times_of
 from bench.scenarios.summary import SORTS
 from bench.statistics import count_by_time, percentile_99, percentile_by_time
@@ -75,7 +75,8 @@ def measure(evaluation: Evaluation) -> None:
     }
     for part, load in loads.items():
         for _ in evaluation.rounds(size.repeat):
-            _measure_part(evaluation, size, part, load)
+            with suppress(LoadError):
+                _measure_part(evaluation, size, part, load)
 
 
 def _measure_part(evaluation: Evaluation, size: Size, part: str, load: Mapping[str, Any]) -> None:

@@ -32,6 +32,10 @@ RATE_BYTES_S = 125_000.0
 MOST_WINDOW_S = 30.0  # of a load that is measured once more, because its window was too short
 
 
+class LoadError(LabError):
+    """A load has failed; the document says so. The next one may be run."""
+
+
 class Parts(dict[str, Any]):
     """In place of a size that takes hours: sizes by name, each measured on its own, with its own results."""
 
@@ -230,6 +234,7 @@ class Evaluation:
             load is not run once more then.
         :param has_figures: its rates and latencies are shown; if not, it is not run once more.
         :returns: its summary.
+        :raises LoadError: it fails.
         """
         about = {**label, "shape": str(ensembles.shape), "system": plan.system}
         may_last = has_figures and not (meanwhile or plan.rate_s)
@@ -247,8 +252,9 @@ class Evaluation:
         self.document["runs"].append(run)
         self.save()
         limits = f"; limit: {', '.join(run['limits'])}" if run["limits"] else ""
+        failed = f"; {run['failed']:,} failed" if run["failed"] else ""
         rate = TOO_SHORT if is_too_short(run) else f"{run['rates']['all']:,.0f} requests/s"
-        self.tell(f"  {rate}{limits}")
+        self.tell(f"  {rate}{limits}{failed}")
         return run
 
     def _summary(
@@ -277,7 +283,10 @@ class Evaluation:
         self.tell("warming up")
         folder = self._folder / "raw" / f"{self._stem}-warm-up"
         plan = replace(plan, name=plan.name + "-warm-up", measure_s=WARM_UP_S)
-        self.lab.run_load(self._shares(plan), folder)
+        try:
+            self.lab.run_load(self._shares(plan), folder)
+        except LabError as error:
+            self.not_measured(f"{plan.system}, after a warm-up", error)
 
     def raw(self, run: dict[str, Any]) -> list[Result]:
         """The requests of a run."""
@@ -308,7 +317,11 @@ class Evaluation:
                 if meanwhile:
                     beside.append(pool.submit(meanwhile, begun_s))
 
-            paths = self.lab.run_load(self._shares(plan), folder, hear)
+            try:
+                paths = self.lab.run_load(self._shares(plan), folder, hear)
+            except LabError as error:
+                self.not_measured(f"{plan.system} on {ensembles.shape}, {clients}: {about}", error, **label)
+                raise LoadError(str(error)) from error
             for each in beside:
                 each.result()
         results = [read_result(path) for path in paths.values()]

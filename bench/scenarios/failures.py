@@ -11,7 +11,7 @@ from bench.lab import Ensembles, Faults, NotPossible, Server
 from bench.report.section import Section
 from bench.scenarios import elections
 from bench.scenarios.caveats import caveats_of
-from bench.scenarios.evaluation import Evaluation, Parts, sleep_until
+from bench.scenarios.evaluation import Evaluation, LoadError, Parts, sleep_until
 from bench.scenarios.networks import SETTINGS, TEN
 from bench.scenarios.noticing import (
     Size,
@@ -146,11 +146,13 @@ def _measure_fault(evaluation: Evaluation, size: Size, ensembles: Ensembles, sys
         if kind.endswith("cut off"):
             lab.faults.join(leader.host)  # a lab that cannot do this cannot do the other either
         run = measure_trace(evaluation, ensembles, plan, {"fault": kind}, size.before_s, carry_out)
+        run["server"] = ", ".join(each.name for each in victims)
     except NotPossible as error:
         evaluation.not_measured(kind, error)
-        return
-    run["server"] = ", ".join(each.name for each in victims)
-    wait_all_serve(lab, ensembles)
+    except LoadError:
+        pass
+    finally:
+        wait_all_serve(lab, ensembles)
 
 
 def _each(way: Way, faults: Faults, victims: Sequence[Server]) -> None:

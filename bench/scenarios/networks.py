@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from bench.scenarios.curves import (
     raise_target,
     subject,
 )
-from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, Parts, sets
+from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, LoadError, Parts, sets
 from bench.scenarios.repetitions import times_of
 from bench.scenarios.summary import latency_s
 from bench.statistics import scaled
@@ -129,7 +129,8 @@ def measure(evaluation: Evaluation) -> None:
             for _ in evaluation.rounds(size.repeat):
                 for chain in size.chains if shape in size.chained else ():
                     plan = evaluation.plan(ensembles, system, rate_s=size.chains_s, chain=chain, **settings)
-                    evaluation.run(ensembles, plan, {"loop": CHAINED, "chain": chain})
+                    with suppress(LoadError):
+                        evaluation.run(ensembles, plan, {"loop": CHAINED, "chain": chain})
             with evaluation.limited(ensembles.servers) if size.is_limited else nullcontext() as rate_bytes_s:
                 evaluation.document["rate_bytes_s"] = rate_bytes_s
                 asked: dict[str, Sequence[float]] = {}

@@ -13,11 +13,11 @@ from bench.lab import Ensembles, Lab, LabError, Server
 from bench.report import text
 from bench.report.charts import add_legend, draw_lines, make_logarithmic, make_panels
 from bench.report.section import Answer, Plot, Section, Table
-from bench.report.text import milliseconds, plain, rate_of
+from bench.report.text import NOTHING, milliseconds, plain, rate_of
 from bench.scenarios import catching_up
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.curves import subject
-from bench.scenarios.evaluation import READ_SHARES, Evaluation, Parts
+from bench.scenarios.evaluation import READ_SHARES, Evaluation, LoadError, Parts
 from bench.scenarios.repetitions import times_of
 from bench.scenarios.roles import LEADING, find_line, roles, wait_all_serve, wait_leader
 from bench.scenarios.summary import latency_s
@@ -186,7 +186,10 @@ def _run(
     plan = evaluation.plan(ensembles, system, **entries)
     leaders = [wait_leader(evaluation.lab, ensembles, name) for name in ensembles.shape.names]
     before = _acknowledged(evaluation.lab, leaders)
-    run = evaluation.run(ensembles, plan, {"of": of, "value": value, "load": load})
+    try:
+        run = evaluation.run(ensembles, plan, {"of": of, "value": value, "load": load})
+    except LoadError:
+        return
     after = _acknowledged(evaluation.lab, leaders)
     count, sum_ms = (now - old for now, old in zip(after, before, strict=True))
     run["replicated_s"] = sum_ms / count / 1000 if load == "writes" and count > 0 else None
@@ -360,7 +363,9 @@ def _worker_table(workers: Mapping[str, Runs]) -> Table:
     rows = []
     for name, runs in workers.items():
         found = {run["value"]: run for run in runs}
-        rows.append([name.partition(", ")[2], *(rate_of(found[each]) for each in counts)])
+        rows.append(
+            [name.partition(", ")[2], *(rate_of(found[each]) if each in found else NOTHING for each in counts)]
+        )
     return Table("Entries/s against workers and entry size", ("size", *(f"{each:,.0f}" for each in counts)), rows)
 
 

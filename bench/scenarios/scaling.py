@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 from bench import statistics
@@ -15,7 +15,7 @@ from bench.report.text import MARK, NOTHING, milliseconds, plain, rate, rate_of,
 from bench.scenarios import scaling_sizes
 from bench.scenarios.accounts import force_ms
 from bench.scenarios.caveats import caveats_of
-from bench.scenarios.evaluation import READ_SHARES, Evaluation
+from bench.scenarios.evaluation import READ_SHARES, Evaluation, LoadError
 from bench.scenarios.repetitions import times_of
 from bench.scenarios.scaling_sizes import (
     EVEN,
@@ -101,7 +101,8 @@ def _measure_loads(
 ) -> None:
     for load in size.loads:
         plan = evaluation.plan(ensembles, system, read_share=LOADS[load], **settings)
-        evaluation.run(ensembles, plan, {"part": SCALING, "load": load})
+        with suppress(LoadError):
+            evaluation.run(ensembles, plan, {"part": SCALING, "load": load})
 
 
 def _measure_latency(
@@ -125,7 +126,9 @@ def _measure_latency(
         for of_rate in size.shares:
             target = float(of_rate * statistics.spread(rates))
             plan = evaluation.plan(ensembles, system, read_share=LOADS[load], rate_s=target, **settings)
-            evaluation.run(ensembles, plan, {"part": LATENCY, "load": load, "share": of_rate, "target": target})
+            label = {"part": LATENCY, "load": load, "share": of_rate, "target": target}
+            with suppress(LoadError):
+                evaluation.run(ensembles, plan, label)
 
 
 def _measure_skews(
@@ -137,7 +140,8 @@ def _measure_skews(
     for name in size.skews:
         entries = {**settings, "is_pinned": False, "directories": 12 * ensembles.shape.ensembles, **SKEWS[name]}
         plan = evaluation.plan(ensembles, "parkazoo", **entries)
-        evaluation.run(ensembles, plan, {"part": SKEW, "load": name})
+        with suppress(LoadError):
+            evaluation.run(ensembles, plan, {"part": SKEW, "load": name})
 
 
 def show(document: Mapping[str, Any]) -> Section:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from bench.report.text import NOTHING, milliseconds, plain, rate, rate_of
 from bench.scenarios.accounts import THREADS
 from bench.scenarios.caveats import caveats_of
 from bench.scenarios.curves import is_achieved, subject
-from bench.scenarios.evaluation import Evaluation, sleep_until
+from bench.scenarios.evaluation import Evaluation, LoadError, sleep_until
 from bench.scenarios.repetitions import times_of
 from bench.scenarios.summary import latency_s
 
@@ -109,8 +109,9 @@ def _measure_systems(evaluation: Evaluation, size: Size, ensembles: Ensembles, s
                     rate_s = share * statistics.spread(rates)
                     plan = _plan(evaluation, size, ensembles, system, rate_s=rate_s, **LOADS[load])
                     label = {"part": part, "load": load, "share": share}
-                    run = evaluation.run(ensembles, replace(plan, is_pinned=False), label)
-                    run["target"] = rate_s
+                    with suppress(LoadError):
+                        run = evaluation.run(ensembles, replace(plan, is_pinned=False), label)
+                        run["target"] = rate_s
 
 
 def _measure_closed(
@@ -129,7 +130,10 @@ def _measure_closed(
                         sleep_until(begun_s + size.warm_up_s + share * size.measure_s)
                         weights.append(_weigh_all(evaluation, ensembles))
 
-                run = evaluation.run(ensembles, plan, {"part": part, "load": load, "share": 0.0}, weigh)
+                try:
+                    run = evaluation.run(ensembles, plan, {"part": part, "load": load, "share": 0.0}, weigh)
+                except LoadError:
+                    continue
                 run["costs"] = find_costs(run, *weights)
                 evaluation.save()
                 found.setdefault((system, load), []).append(run["rates"]["all"])

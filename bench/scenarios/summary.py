@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.load.plan import Plan
+from bench.load.plan import LATE_S, Plan
 from bench.load.record import ANSWERED, FAILED, UNANSWERED
 from bench.load.requests import GET, WRITES
 from bench.load.result import Result, ensembles_of, join
@@ -29,7 +29,7 @@ from bench.statistics import (
 )
 
 FULL = 0.9  # of a processor or a machine: what uses more is the limit, or may be
-LATE_S = 0.05  # an open loop that sends so late is behind
+BEHIND_S = 0.05  # an open loop that sends so late is behind
 MARGIN = 1.2  # of a longer window, because the next median may be longer too
 SORTS = {"writes": WRITES, "reads": (GET,)}
 
@@ -51,6 +51,7 @@ def summarise(results: Sequence[Result], busy: Mapping[str, float], bucket_s: fl
     is_counted = is_answered & (ended >= first_s) & (ended < last_s)
     is_timed = (columns["outcome"] != FAILED) & (began >= first_s) & (began < last_s)
     late_s = float(np.percentile(columns["late_ns"][is_timed], 99)) / 1e9 if is_timed.any() else 0.0
+    apart_s = begun_s - min(result.first_s for result in results)
     cpu_share = max(result.cpu_share for result in results)
     seconds = count_by_time(ended[is_counted], first_s, last_s, min(1.0, plan.measure_s))
     of_sort = {sort: np.isin(columns["kind"], kinds) for sort, kinds in SORTS.items()}
@@ -76,15 +77,15 @@ def summarise(results: Sequence[Result], busy: Mapping[str, float], bucket_s: fl
         "late_s": late_s,
         "cpu_share": cpu_share,
         "busy": dict(busy),
-        "limits": name_limits(cpu_share, late_s, busy),
+        "limits": name_limits(cpu_share, late_s, apart_s, busy),
         "over_time": _over_time(plan, columns, begun_s, bucket_s),
     }
 
 
-def name_limits(cpu_share: float, late_s: float, busy: Mapping[str, float]) -> list[str]:
+def name_limits(cpu_share: float, late_s: float, apart_s: float, busy: Mapping[str, float]) -> list[str]:
     """What had nothing left to give, so that the figure may be its own rather than the servers'."""
     limits = []
-    if cpu_share > FULL or late_s > LATE_S:
+    if cpu_share > FULL or late_s > BEHIND_S or apart_s > LATE_S:
         limits.append("load generator")
     limits += [f"processors of {machine}" for machine, share in busy.items() if share > FULL]
     return limits

@@ -29,7 +29,7 @@ from bench.scenarios.thesis_runs import (
     times_of_base,
     traced,
 )
-from bench.scenarios.thesis_sweep import NEARLY, Sweep, settings_of
+from bench.scenarios.thesis_sweep import NEARLY, SESSION_TIMEOUT_S, Sweep, settings_of
 from bench.scenarios.thesis_tables import (
     beside_table,
     best_table,
@@ -41,6 +41,9 @@ from bench.scenarios.thesis_tables import (
     time_table,
 )
 
+# ZooKeeper's own sample, zoo_sample.cfg. Where many clients fill a server's card, pings wait as well.
+PATIENT = {"tickTime": "2000", "syncLimit": "5"}
+PATIENCE = "Where many clients fill a card, pings wait as well: servers give each other up after ten seconds"
 NAME = SCENARIO
 SIZES = thesis_sizes.SIZES
 TITLE = "The thesis: the best of threads, processes and client hosts"
@@ -54,12 +57,13 @@ def measure(evaluation: Evaluation) -> None:
     earlier = {part: evaluation.runs_of(part) for part in size.before}
     if missing := [part for part, runs in earlier.items() if not runs]:
         raise LabError(f"this begins with the best of part {missing[0]}: measure that first, into the same folder")
+    evaluation.document["servers"] = PATIENT
     sweep = Sweep(evaluation, size, [run for runs in earlier.values() for run in runs])
     shapes = [*(each.shape for each in size.subjects), *(each.shape for each in size.gatherings)]
     for shape in dict.fromkeys(shapes):
         here = [subject for subject in size.subjects if subject.shape == shape]
         meeting = [each for each in size.gatherings if each.shape == shape]
-        with evaluation.ensembles(shape) as ensembles:
+        with evaluation.ensembles(shape, settings=PATIENT) as ensembles:
             for system in dict.fromkeys([*(each.system for each in here), *(each.system for each in meeting)]):
                 settings = settings_of(size, next(iter(READ_SHARES))) | {"read_share": 0.5}
                 evaluation.warm_up(evaluation.plan(ensembles, system, threads=8, in_flight=4, **settings))
@@ -139,6 +143,7 @@ def show(document: Mapping[str, Any]) -> Section:
             "Its tables name no unit of latency; requests/s times the mean is the number of clients if it is the "
             "second. If the steps are measured together, a row of ours with one process or one host is a run of "
             "the step before it.",
+            *([f"{PATIENCE}, and sessions end after {SESSION_TIMEOUT_S:g}."] if "servers" in document else []),
             "A few threads of synchronous calls do not keep many ensembles busy: the best is that of those tried.",
             *caveats_of(document),
         ],

@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.lab import Ensembles, LabError
+from bench.lab import Ensembles
 from bench.published import MOST_THREADS, best, table
 from bench.report.section import Table
 from bench.report.text import NOTHING, milliseconds, rate_of
-from bench.scenarios.evaluation import Evaluation
+from bench.scenarios.evaluation import Evaluation, LoadError
 from bench.scenarios.summary import latency_s, mean_latency_s
 from bench.scenarios.thesis_figures import HALF_OF, TABLE_OF
 from bench.scenarios.thesis_runs import Runs
@@ -19,8 +19,7 @@ from bench.scenarios.thesis_sweep import MORE_MEDIANS, WARM_UP_WAITS, find_obsta
 from bench.statistics import WINDOW_MEDIANS
 
 LOAD = "writes"
-# Clients that are only there ping three times in a session's time-out, and all of them are on one machine.
-WAITING = {"session_timeout_s": 60.0, "connect_timeout_s": 300.0, "begin_timeout_s": 350.0}
+WAITING = {"connect_timeout_s": 300.0, "begin_timeout_s": 350.0}  # all clients are on one machine
 LEAST_WINDOW_S, MOST_CROWD_S = 20.0, 150.0
 
 
@@ -34,20 +33,16 @@ def gather(evaluation: Evaluation, size: Size, ensembles: Ensembles, gatherings:
         measure_s = max(least_s, math.ceil(MORE_MEDIANS * WINDOW_MEDIANS * wait_s))
         point = {"subject": f"{each.system} {each.shape}", "is_limited": False, "load": LOAD, "step": CROWD}
         point["clients"] = list(counts.values())
-        why: object = find_obstacle(evaluation, counts, measure_s, MOST_CROWD_S)
-        if not why:
-            settings = {**settings_of(size, LOAD), **WAITING, **counts}
-            settings |= {"warm_up_s": max(size.warm_up_s, WARM_UP_WAITS * wait_s), "measure_s": measure_s}
-            plan = evaluation.plan(ensembles, each.system, **settings)
-            try:
-                run = evaluation.run(ensembles, plan, point)
-            except LabError as error:
-                why = error
-            else:
-                most = max(most, run["rates"]["all"])
-        if why:
+        if why := find_obstacle(evaluation, counts, measure_s, MOST_CROWD_S):
             evaluation.not_measured(f"{each.clients:,} clients of {point['subject']}", why, **point)
             return
+        settings = {**settings_of(size, LOAD), **WAITING, **counts}
+        settings |= {"warm_up_s": max(size.warm_up_s, WARM_UP_WAITS * wait_s), "measure_s": measure_s}
+        try:
+            run = evaluation.run(ensembles, evaluation.plan(ensembles, each.system, **settings), point)
+        except LoadError:
+            return
+        most = max(most, run["rates"]["all"])
 
 
 def crowd_table(runs: Runs, missing: Sequence[Mapping[str, Any]]) -> Table:

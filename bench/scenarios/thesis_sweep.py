@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import psutil
@@ -12,7 +13,7 @@ from bench.lab import Ensembles
 from bench.load.record import ANSWERED
 from bench.load.result import Result, join
 from bench.scenarios import accounts
-from bench.scenarios.evaluation import READ_SHARES, Evaluation
+from bench.scenarios.evaluation import READ_SHARES, Evaluation, LoadError
 from bench.scenarios.summary import is_too_short
 from bench.scenarios.thesis_runs import AGAIN, ONE, STEP_TITLES, STEPS, Runs
 from bench.scenarios.thesis_sizes import Size, Subject
@@ -22,6 +23,7 @@ NEARLY = 0.95  # of the most requests/s: more clients than that takes add nothin
 MORE_MEDIANS = 1.2  # of a window, than the least
 WARM_UP_WAITS = 2.0
 MOST_STEP_S = 90.0  # of a window
+SESSION_TIMEOUT_S = 60.0  # in which a client pings thrice: an answer may take as long as kazoo's usual ten seconds
 TRACE_S = 1.0  # a bucket of what is shown over time
 LASTS = {"writes": 1.0, "reads": 0.2}  # times the run over time: the thesis' figures are of writes
 PERCENTILES_SHOWN = {"low_s": 5.0, "median_s": 50.0, "high_s": 95.0}
@@ -36,6 +38,7 @@ def settings_of(size: Size, load: str) -> dict[str, Any]:
         "size": size.value_bytes,
         "warm_up_s": size.warm_up_s,
         "measure_s": size.measure_s,
+        "session_timeout_s": SESSION_TIMEOUT_S,
     }
 
 
@@ -75,7 +78,8 @@ class Sweep:
             settings = {**settings_of(self._size, load), **timed, "handler": subject.handler, **counts}
             for _ in self._evaluation.rounds():
                 plan = self._evaluation.plan(ensembles, subject.system, **settings)
-                self._evaluation.run(ensembles, plan, point)
+                with suppress(LoadError):
+                    self._evaluation.run(ensembles, plan, point)
 
     def _runs(self, subject: Subject, load: str, steps: Sequence[str] = STEPS) -> Runs:
         label = _label_of(subject, load)
@@ -107,7 +111,10 @@ class Sweep:
             for _ in evaluation.rounds(times) if times else ():
                 plan = evaluation.plan(ensembles, subject.system, handler=subject.handler, **settings, **counts)
                 before = accounts.ask_all(evaluation.lab, ensembles)
-                run = evaluation.run(ensembles, plan, {**_label_of(subject, load), "step": step})
+                try:
+                    run = evaluation.run(ensembles, plan, {**_label_of(subject, load), "step": step})
+                except LoadError:
+                    continue
                 run["servers"] = accounts.between(before, accounts.ask_all(evaluation.lab, ensembles))
                 run["trace"] = trace(evaluation.raw(run), run["begun_s"] + plan.warm_up_s)
 

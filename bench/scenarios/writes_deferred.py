@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from bench.report.section import Answer, Plot, Section, Table, goal_is_met
 from bench.report.text import NOTHING, milliseconds, plain, rate, rate_of, ratio
 from bench.scenarios import failing_followers
 from bench.scenarios.caveats import caveats_of
-from bench.scenarios.evaluation import VALUE_BYTES, Evaluation
+from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, LoadError
 from bench.scenarios.failing_followers import FOLLOWERS, Outage
 from bench.scenarios.repetitions import times_of
 from bench.scenarios.summary import call_s, latency_s
@@ -147,7 +148,8 @@ def _run(
     """
     system = "kazoo" if mode in KAZOO else "parkazoo"
     plan = evaluation.plan(ensembles, system, **{**_settings(size, mode), **settings})
-    evaluation.run(ensembles, plan, {"part": part, "mode": mode, "value": value})
+    with suppress(LoadError):
+        evaluation.run(ensembles, plan, {"part": part, "mode": mode, "value": value})
 
 
 def _measure_more(evaluation: Evaluation, size: Size, ensembles: Ensembles) -> None:
@@ -179,7 +181,10 @@ def _measure_outage(evaluation: Evaluation, size: Size, ensembles: Ensembles, mo
         failing_followers.carry_out(evaluation.lab, ensembles, outage, begun_s + plan.warm_up_s, marks)
 
     label = {"part": FOLLOWERS, "mode": mode, "value": outage.rate_s}
-    run = evaluation.run(ensembles, plan, label, meanwhile)
+    try:
+        run = evaluation.run(ensembles, plan, label, meanwhile)
+    except LoadError:
+        return
     run |= marks
     run["flow"], run["no_quorum"] = failing_followers.find_flow(
         evaluation.raw(run), marks["died_s"][-1], marks["started_s"]
@@ -199,8 +204,10 @@ def show(document: Mapping[str, Any]) -> Section:
         modes.setdefault(run["shape"], {})[run["mode"]] = run
     first = next(iter(modes.values()))
     others = [run for run in document["runs"] if run["part"] != MODES]
-    tables = [*(_mode_table(shape, runs) for shape, runs in modes.items()), _their_table(first)]
-    plots = [_their_plot(first)]
+    has_all = {*BOTH, *GETS, ASYNC} <= first.keys()  # none has failed
+    tables = [_mode_table(shape, runs) for shape, runs in modes.items()]
+    tables += [_their_table(first)] if has_all else []
+    plots = [_their_plot(first)] if has_all else []
     if SHARE in of:
         plots.append(_share_plot(of[SHARE]))
     if CLIENTS in of:
@@ -229,7 +236,7 @@ def show(document: Mapping[str, Any]) -> Section:
             "Their figures are of another system on other machines: what may be compared is with and without.",
             *caveats_of(document),
         ],
-        _answers(first),
+        _answers(first) if has_all else [],
     )
 
 
@@ -306,7 +313,7 @@ def _mode_table(shape: str, modes: Mapping[str, Run]) -> Table:
     def times(mode: str, find: Any, base: str) -> str:
         value = find(modes[mode])
         is_one = mode == base and value is not None and not math.isnan(value)
-        return "1" if is_one else _times(value, find(modes[base]))
+        return "1" if is_one else _times(value, find(modes[base]) if base in modes else None)
 
     rows = []
     for mode, run in modes.items():

@@ -4,11 +4,13 @@
 /parkazoo/draft                on the bootstrap ensemble, while the map is being made
 /parkazoo/history              on the bootstrap ensemble: the last changes of the map
 /parkazoo/ensemble             on every ensemble: which one of which cluster this is
+/parkazoo/ensemble/1, 2, ...   on an ensemble that went back: what a client has noted
 /parkazoo/clients              on every ensemble: its clients' sessions, which register there
 /parkazoo/mirrors, done        on the ensembles of the placement, if there is more than one
 /parkazoo/fences/0 .. 1023     the same
 """
 
+from parkazoo.admin.accept_restore import accept_restore
 from parkazoo.admin.change_hosts import change_hosts
 from parkazoo.admin.check import MapProblem
 from parkazoo.admin.clients import TIMEOUT_S, Auth
@@ -52,6 +54,7 @@ __all__ = [
     "Waiting",
     "Whereabouts",
     "abort_growth",
+    "accept_restore",
     "add_identity",
     "add_rule",
     "change_hosts",

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from kazoo.security import ACL
 
+from parkazoo.admin.accept_restore import find_notices
 from parkazoo.admin.clients import AdminClient, Connections, try_each
 from parkazoo.admin.contents import PARTS, Contents, has_mirrors, lost_parts, missing_fences, parts_of
 from parkazoo.admin.copies import AGAIN, MEND_PRIMARY, mend_copy
@@ -138,6 +139,14 @@ def _check_ensemble(client: AdminClient, cluster_map: ClusterMap, parts: Collect
         )
     elif client.name == cluster_map.bootstrap and ENSEMBLE not in parts:
         yield MapProblem(client.name, f"{ENSEMBLE} is missing", UNUSABLE, AGAIN)
+    for told in find_notices(client).values() if ENSEMBLE in parts else ():
+        yield MapProblem(
+            client.name,
+            f"it has gone back to an older copy of its data: {told}",
+            "writes that it had acknowledged are gone; clients that were there and came back have been LOST",
+            "docs/operations/backup.md says how to see what is lost; then `parkazoo map accept-restore "
+            f"{client.name}`",
+        )
     if MAP in parts or not lost:
         yield from _check_map(client, cluster_map)
     if not lost and (missing := _missing(client, cluster_map, parts)):

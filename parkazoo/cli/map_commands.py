@@ -12,7 +12,14 @@ from rich.text import Text
 
 from parkazoo.admin import TIMEOUT_S, Loss, change_hosts, check_map, init_map
 from parkazoo.admin.arguments import arguments_alone
-from parkazoo.cli import growth_commands, history_command, identity_command, rotation_commands, rule_commands
+from parkazoo.cli import (
+    growth_commands,
+    history_command,
+    identity_command,
+    restore_command,
+    rotation_commands,
+    rule_commands,
+)
 from parkazoo.cli.consent import with_consent
 from parkazoo.cli.findings_table import findings_table, is_wrong
 from parkazoo.cli.json_documents import map_document, print_json
@@ -51,6 +58,7 @@ def register(app: typer.Typer) -> None:
     growth_commands.register(group)
     identity_command.register(group)
     history_command.register(group)
+    restore_command.register(group)
     rotation_commands.register(group)
     rule_commands.register(group)
     app.add_typer(group, name="map")

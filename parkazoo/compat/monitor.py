@@ -34,6 +34,7 @@ METHODS: dict[type, str] = {
     monitoring.CredentialsRefused: "credentials_refused",
     monitoring.SessionExpired: "session_expired",
     monitoring.SessionRenewed: "session_renewed",
+    monitoring.EnsembleWentBack: "ensemble_went_back",
     monitoring.StateChanged: "state_changed",
     monitoring.MapChanged: "map_changed",
     monitoring.WatchFired: "watch_fired",

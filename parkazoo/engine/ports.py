@@ -122,10 +122,10 @@ class MemberPort(RequestPort, Protocol):
     def fail_waiting(self, error: Exception | None) -> None:
         """Fail the requests that wait for a connection; without an error, each with ConnectionLoss."""
 
-    def renew(self, why: str) -> None:
+    def renew(self, why: str, error: type[Exception]) -> None:
         """On the loop: close the ZooKeeper session on its servers and begin another. Requests so far expire.
 
-        :param why: for the log.
+        :param why: for the log. :param error: what they get.
         """
 
     def begin_stop(self) -> None:
@@ -205,6 +205,9 @@ class Owner(Protocol[MemberT_contra]):
         :param server: its address.
         :returns: why.
         """
+
+    def went_back(self, member: MemberT_contra) -> None:
+        """Its ensemble has been restored from a copy that is older than what the client has seen there."""
 
     def is_fatal(self, member: MemberT_contra) -> bool:
         """Its ZooKeeper session has expired: does the client's end? If not, it begins another by itself."""

@@ -21,7 +21,9 @@ from parkazoo.engine.registering import Registering
 from parkazoo.engine.roster import Roster
 from parkazoo.engine.total import TotalDriver
 from parkazoo.engine.watching import Watching
+from parkazoo.errors import WentBackError
 from parkazoo.kazoo_private import CONNECTION_DROP, Create
+from parkazoo.monitoring import EnsembleWentBack
 from parkazoo.protocol.client_id import SessionId, pack_sessions
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.epochs import Form
@@ -404,6 +406,21 @@ class Session(Generic[MemberT]):
         if self.driver is not None:
             self.driver.hear(self.roster.names.index(member.name))
 
+    def went_back(self, member: MemberT) -> None:
+        """See :meth:`parkazoo.engine.ports.Owner.went_back`."""
+        if self.is_stopping:
+            return
+        self._client.logger.error(
+            "ensemble %s: it has gone back to an older copy of its data, so acknowledged writes are gone. The "
+            "client's session ends on all ensembles. See `parkazoo map check` and docs/operations/backup.md",
+            member.name,
+            extra={"ensemble": member.name},
+        )
+        if (monitor := self._client.monitor) is not None:
+            monitor.tell(EnsembleWentBack(member.name))
+        self._lose(f"ensemble {member.name} has gone back to an older copy of its data", error=WentBackError)
+        self._report()
+
     def is_fatal(self, member: MemberT) -> bool:
         """See :meth:`parkazoo.engine.ports.Owner.is_fatal`."""
         return is_fatal(member.has_ephemerals, self.roster.is_of_one or self.driver is None)
@@ -423,23 +440,25 @@ class Session(Generic[MemberT]):
             self._lose(why)
             self._report()
 
-    def _lose(self, why: str, expired: MemberT | None = None) -> None:
+    def _lose(
+        self, why: str, expired: MemberT | None = None, error: type[SessionExpiredError] = SessionExpiredError
+    ) -> None:
         """Close the sessions on all ensembles. All begin anew, and nothing is left of the old ones.
 
-        :param expired: has none any more.
+        :param expired: has none any more. :param error: what unanswered operations get.
         """
         self._stop_waiting()
         self.roster.sessions = {}
         if self.driver is not None:
             self._change(KeeperState.EXPIRED_SESSION, expired)
-            self.driver.fail_all(SessionExpiredError)
+            self.driver.fail_all(error)
         self.registering.renumber()  # not before it is LOST
         self._standing.begins_anew()
         for port in self.roster.unjoined():
-            port.drop(SessionExpiredError)
+            port.drop(error)
         for member in self.roster.members:
             if member is not expired and self._standing[member] != KeeperState.EXPIRED_SESSION:
-                member.renew(why)
+                member.renew(why, error)
                 member.drop_watches(KeeperState.EXPIRED_SESSION)
 
     def _report(self, cause: MemberT | None = None) -> None:

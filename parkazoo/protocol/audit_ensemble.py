@@ -32,6 +32,7 @@ from parkazoo.protocol.placement import (
 from parkazoo.protocol.records import look_at_done, look_at_marker
 from parkazoo.protocol.registration import registration_path
 from parkazoo.protocol.steps import Operation, ask
+from parkazoo.protocol.went_back import is_notice
 
 Look = Callable[[int, int, str], Operation[list[Finding]]]
 
@@ -117,11 +118,14 @@ def _audit_childless(folder: Place, name: str) -> Operation[Audit]:
     """A znode that has no children."""
     place = Place(folder.ensemble, join(folder.path, name))
     try:
-        return Audit(foreign(place, (yield from ask(place.ensemble, GetChildren(place.path, None)))))
+        names = yield from ask(place.ensemble, GetChildren(place.path, None))
     except NoNodeError:
         return NOTHING
     except NoAuthError:
         return Audit(hidden=[place])
+    if place.path == ENSEMBLE:  # `map check` reports the notices
+        names = [each for each in names if not is_notice(each)]
+    return Audit(foreign(place, names))
 
 
 def _audit_registration(ensemble: int, name: str) -> Operation[Audit]:

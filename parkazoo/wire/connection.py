@@ -291,7 +291,8 @@ class MemberConnection(ConnectionHandler):
         client._session_id = exchange.accepted.session_id
         client._session_passwd = exchange.accepted.passwd
         client._protocol_version = exchange.accepted.protocol_version
-        client.last_zxid = max(client.last_zxid, exchange.zxid)
+        before, client.last_zxid = client.last_zxid, max(client.last_zxid, exchange.zxid)
+        client.memory.connected(time.monotonic(), before, client.last_zxid)
         self._ro_mode = exchange.accepted.read_only
         self.report.connected(established.address, client._session_id)
         self._link = Link(client, established, self._loop, self.logger, self._pinged, self._link_ended)

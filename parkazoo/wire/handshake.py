@@ -2,7 +2,8 @@
 
 Connect; SASL, if wanted; then, together, the credentials and reads of the ensemble's identity and of its copy of
 the cluster map. What follows is sent only if this is the ensemble that the map means, because its address may now
-belong to another one. A new session then registers, and reads the copy behind that. The last read of the copy
+belong to another one. If the ensemble seems to have gone back, the client makes sure of that, and notes it there
+(`protocol/went_back.py`). A new session then registers, and reads the copy behind that. The last read of the copy
 leaves a watch, and so does a read of the ensemble's own configuration beside it. If the map does not name the
 first server that a client meets, the client asks the servers that it names whether they know the session
 (`same_ensemble.py`).
@@ -20,8 +21,10 @@ from kazoo.exceptions import ConnectionDropped, NodeExistsError
 
 from parkazoo.engine.ports import OtherSession
 from parkazoo.kazoo_private import Connect, Create, GetData, SetData
+from parkazoo.protocol.past import CATCH_UP, REFUSED
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.protocol.steps import Question
+from parkazoo.protocol.went_back import Verdict
 from parkazoo.types.znodes import ZnodeStat
 from parkazoo.wire.attempt import Closed, ConnectAttempt, Limit, Steps, connect, receive, secure, send
 from parkazoo.wire.dialogue import Authenticate, ask, close_session, receive_all
@@ -173,6 +176,8 @@ def _open_session(
     yield from receive_all(attempt, exchange)
     record, copy, config = (*answers, None, None)[:3]
     _verify(member.owner.recognize(member, record, copy, str(address)))
+    if not exchange.accepted.read_only:
+        yield from _remember(member, attempt, exchange, record)
     session = exchange.accepted.session_id
     if member.must_register(session) and not exchange.accepted.read_only:
         limit_s = _limit_s(member)
@@ -188,6 +193,35 @@ def _open_session(
         member.owner.take_config(member, config)
     exchange.open()
     return Established(attempt.sock, address, exchange, time_out_s * 2 / 3, connect_timeout_s, asked_s)
+
+
+def _remember(
+    member: Member, attempt: ConnectAttempt, exchange: Exchange, record: tuple[bytes, ZnodeStat]
+) -> Steps[None]:
+    """What the ensemble is now, compared with what the member remembers of it."""
+    memory = member.memory
+    if memory.judge(record[1]) is not Verdict.GOES_ON:
+        answers: list[Any] = []
+        limit_s = _limit_s(member)
+        yield Limit(limit_s, f"no word within {limit_s:.1f} s on whether the ensemble has gone back")
+        yield from send(attempt, ask(exchange, [CATCH_UP, GetData(ENSEMBLE, None)], answers))
+        yield from receive_all(attempt, exchange)
+        refused, record = answers
+        if not isinstance(refused, REFUSED) or isinstance(record, Exception):
+            raise ConnectionDropped(f"the server does not say whether the ensemble has gone back: {refused!r}")
+        verdict = memory.judge(record[1])
+        if verdict is Verdict.WENT_BACK:
+            answers.clear()
+            note: list[Question[object]] = [memory.notice(record[1]), GetData(ENSEMBLE, None)]
+            yield from send(attempt, ask(exchange, note, answers))
+            yield from receive_all(attempt, exchange)
+            if not isinstance(answers[1], Exception):
+                record = answers[1]
+        if verdict is not Verdict.GOES_ON:
+            memory.take(record[1])
+            member.owner.went_back(member)
+            return
+    memory.take(record[1])
 
 
 def _verify_place(

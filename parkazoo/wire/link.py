@@ -333,6 +333,7 @@ class Link:
         if now_s >= alive.ping_at_s(jitter_s):
             self.ping()
             self._proof.look()
+        self._client.keep_memory(now_s)
         self._timer = self._loop.call_later(max(alive.look_at_s(jitter_s) - now_s, 0.01), self._keep_alive)
 
     # ---- the loop: reading -----------------------------------------------------------------------

@@ -31,8 +31,9 @@ from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, kazoo_stat
 from parkazoo.protocol.steps import DataAnswer, WatchRequest, WireRequest
 from parkazoo.protocol.subject import Subject, error_about
 from parkazoo.protocol.watches import DirectoryWatch
+from parkazoo.protocol.went_back import Memory, Verdict, VersionLook, VersionRise
 from parkazoo.types.handlers import Event, Log
-from parkazoo.types.znodes import Watch
+from parkazoo.types.znodes import Watch, ZnodeStat
 from parkazoo.wire.backlog import Backlog
 from parkazoo.wire.connection import MemberConnection
 from parkazoo.wire.exchange import Pending
@@ -47,6 +48,7 @@ FAILURES = {  # for earlier requests; everywhere else it is ConnectionLoss, as w
     KeeperState.EXPIRED_SESSION: SessionExpiredError,
 }
 ConnectMethod = Callable[..., tuple[float, float]]  # a connection's method, or what a program has put in its place
+OWN_REQUESTS = (OwnRead, VersionLook, VersionRise)  # a lost connection costs nothing
 FINAL_STATES = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 
 
@@ -89,6 +91,7 @@ class Member(KazooClient):
         self.auth_data = auth_data
         self.is_renewing = False
         self.holdings = Holdings()
+        self.memory = Memory()
         self.last_xid = 0
         self.sizes = Sizes()
         self._suspects: dict[int, int] = {}  # sizes of requests that may have been too large, by xid
@@ -183,7 +186,7 @@ class Member(KazooClient):
 
     @property
     def has_unanswered(self) -> bool:
-        return any(not isinstance(each, OwnRead) for each in self._unanswered())
+        return any(not isinstance(each, OWN_REQUESTS) for each in self._unanswered())
 
     def _unanswered(self) -> list[WireRequest]:
         """The requests that a lost connection fails."""
@@ -234,6 +237,30 @@ class Member(KazooClient):
             fields = {"ensemble": self.name, "server": server, "path": path, "reason": str(trouble)}
             self.logger.error("ensemble %s: %s", self.name, trouble, extra=fields)
 
+    def keep_memory(self, now_s: float) -> None:
+        """On the loop, now and then while it is connected: have the ensemble's version rise, if that is due."""
+        if self._state == KeeperState.CONNECTED and not self.is_renewing and not self._stopped.is_set():
+            look = self.memory.look(now_s, self.last_zxid)
+            if look is not None:
+                self.submit(look, OnAnswer(self._have_looked))
+
+    def _have_looked(self, answer: DataAnswer) -> None:
+        if isinstance(answer, Exception) or self.is_renewing:
+            return  # the next connection reads it
+        data, stat = answer
+        verdict = self.memory.judge(stat)
+        if verdict is Verdict.NOTED:  # this client could not see it when it connected
+            self.memory.take(stat)
+            self.runtime.loop.call(partial(self.owner.went_back, self))
+        elif verdict is Verdict.GOES_ON and (rise := self.memory.rise(data or b"", stat)) is not None:
+            self.submit(rise, OnAnswer(self._has_risen))
+
+    def _has_risen(self, answer: ZnodeStat | Exception) -> None:
+        if isinstance(answer, NoAuthError):
+            self.memory.may_not()
+        elif not isinstance(answer, Exception):
+            self.memory.take(answer)
+
     def resume(self, session: SessionId) -> None:
         """See :meth:`parkazoo.engine.ports.MemberPort.resume`."""
         self._session_id, self._session_passwd = session
@@ -244,17 +271,17 @@ class Member(KazooClient):
         self._fail_oldest(len(self.backlog), error)
         self._be_patient()
 
-    def renew(self, why: str) -> None:
+    def renew(self, why: str, error: type[Exception] = SessionExpiredError) -> None:
         """On the loop: close the session on its servers and begin another. Earlier requests expire.
 
-        :param why: for the log.
+        :param why: for the log. :param error: what they get.
         """
         self._connection.report.renewed(why)
         self.holdings.clear()
         self._live.clear()
         self._state = KeeperState.CONNECTING
-        self._disown_pending()
-        self._fail(self.backlog, KeeperState.EXPIRED_SESSION)
+        self._disown_pending(error)
+        self._fail(self.backlog, KeeperState.EXPIRED_SESSION, kind=error)
         self._be_patient()
         self._connection.wake()
 
@@ -435,7 +462,7 @@ class Member(KazooClient):
         self.last_zxid = 0
         self._protocol_version = None
 
-    def _disown_pending(self) -> None:
+    def _disown_pending(self, error: type[Exception]) -> None:
         """What waits for an answer has expired; the answers may still come. Nothing more is sent meanwhile."""
         pending = self._pending
         with self._connection.exclusive():
@@ -445,14 +472,21 @@ class Member(KazooClient):
             pending.extend((request, None, xid) for request, _, xid in disowned)
         for request, reply, _ in disowned:
             if reply is not None:
-                reply.set_exception(error_about(SessionExpiredError, self.describe(request)))
+                reply.set_exception(error_about(error, self.describe(request)))
 
-    def _fail(self, requests: deque[Any], state: str, *, error: Exception | None = None) -> None:
+    def _fail(
+        self,
+        requests: deque[Any],
+        state: str,
+        *,
+        error: Exception | None = None,
+        kind: type[Exception] | None = None,
+    ) -> None:
         """Answer queued or pending requests; others may take from the deque at the same time.
 
-        :param error: what they get; without it, what the state says.
+        :param error: what they get. :param kind: of the error that each gets; without both, what the state says.
         """
-        kind = FAILURES.get(state, ConnectionLoss)
+        kind = kind or FAILURES.get(state, ConnectionLoss)
         while True:
             try:
                 request, reply, *xid = requests.popleft()

@@ -19,6 +19,7 @@ from bench.load.record import ANSWERED
 from bench.load.requests import CREATE, DELETE, GET, SESSION, SET, name_directories
 from bench.load.result import Result, read_result
 from bench.loopback import Loopback
+from bench.scenarios.evaluation import Evaluation, LoadError
 from bench.scenarios.roles import find_line
 from parkazoo import ParKazooClient
 
@@ -63,7 +64,7 @@ class TestLoad(unittest.TestCase):
             self.assertEqual(each.errors, {})
 
     def test_closed_loop(self) -> None:
-        """Clients meet by a counter, a barrier and a finish, which are znodes; each create has its delete."""
+        """Processes meet by znodes; each create has its delete."""
         plan = self.plan(processes=2)
         results = self.run_plan(plan)
         self.see_all_answered(results)
@@ -75,9 +76,9 @@ class TestLoad(unittest.TestCase):
         client.start()
         self.addCleanup(client.close)
         self.addCleanup(client.stop)
-        self.assertEqual(client.get(f"{plan.root}/{plan.name}/counter")[0], str(plan.clients).encode())
-        self.assertIsNone(client.exists(f"{plan.root}/{plan.name}/barrier"))
-        self.assertIsNotNone(client.exists(f"{plan.root}/{plan.name}/finish"))
+        ready = client.get_children(f"{plan.root}/{plan.name}/ready")
+        self.assertEqual(sorted(ready), ["0", "1", "2", "3"])
+        self.assertIsNotNone(client.exists(f"{plan.root}/{plan.name}/begin"))
         self.assertGreaterEqual(min(each.begun_s for each in results), json.loads(self.told[0])["begun_s"] - 1)
 
     def test_many_in_flight_on_pinned_directories(self) -> None:
@@ -177,8 +178,22 @@ class TestLoad(unittest.TestCase):
 
     def test_a_client_is_missing(self) -> None:
         plan = self.plan(nodes=2, begin_timeout_s=1.0)
-        with self.assertRaisesRegex(LabError, "2 of 4 clients are connected after 1 s"):
+        with self.assertRaisesRegex(LabError, "1 of 2 processes are ready after 1 s"):
             self.lab.run_load({"client1": plan.as_json()}, self.folder / "missing")
+
+    def test_a_load_that_fails_is_named(self) -> None:
+        """By its label, and the next one can be run. So is a warm-up."""
+        evaluation = Evaluation(self.lab, "thesis", self.folder / "evaluation")
+        mistaken = replace(self.plan(nodes=1, connect_timeout_s=0.5), hosts="127.0.0.1:1")
+        evaluation.warm_up(mistaken)
+        with self.assertRaisesRegex(LoadError, "client1: the load failed: .*Connection time-out"):
+            evaluation.run(self.ensembles, mistaken, {"load": "writes"})
+        evaluation.run(self.ensembles, self.plan(nodes=1), {"load": "reads"})
+        warm_up, load = evaluation.document["not_measured"]
+        self.assertEqual(warm_up["what"], "parkazoo, after a warm-up")
+        self.assertEqual(load["what"], "parkazoo on 2x1, 1 x 1 x 2 clients: writes")
+        self.assertEqual(load["load"], "writes")
+        self.assertEqual([run["load"] for run in evaluation.document["runs"]], ["reads"])
 
 
 class TestFiles(unittest.TestCase):

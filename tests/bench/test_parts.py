@@ -9,15 +9,15 @@ from __future__ import annotations
 import unittest
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 from bench.lab import Ensembles, Faults, Lab, Matrix, ProcessorTimes, Server, Shape, Way
+from bench.load.loops import ANSWER_TIMEOUT_S
 from bench.load.plan import Plan
-from bench.load.process import OVERTIME_S
 from bench.scenarios import (
     cuts,
     dropped_packets,
@@ -31,7 +31,7 @@ from bench.scenarios import (
     writes_deferred,
 )
 from bench.scenarios.catalogue import SCENARIOS, pieces
-from bench.scenarios.evaluation import RATE_BYTES_S, WARM_UP_S, Evaluation
+from bench.scenarios.evaluation import RATE_BYTES_S, WARM_UP_S, Evaluation, LoadError
 from bench.statistics import encode, make_histogram
 
 MOST_S = 30 * 60
@@ -45,6 +45,7 @@ REPLICA_S = 0.1
 TRIAL_S = 2.0  # of an election, until all serve again
 CLIENT_HOSTS = 16
 GIB = 1 << 30
+FAILED = "h1: it died"
 # The longest that a request takes if there is no other.
 ALONE_S, ALONE_LIMITED_S = 0.002, 0.02
 
@@ -173,8 +174,10 @@ class Counted(Evaluation):
     :ivar again: those whose window was too short at first.
     """
 
-    def __init__(self, lab: NoServers, name: str, part: str) -> None:
+    def __init__(self, lab: NoServers, name: str, part: str, fails_each: int) -> None:
         super().__init__(lab, name, Path("/nowhere"), "full", tell=self._hear, part=part)
+        self._fails_each = fails_each
+        self._loads = 0
         self._lab = lab
         self._clock = lab.clock
         self.again: list[str] = []
@@ -200,7 +203,11 @@ class Counted(Evaluation):
         more_s = PROCESS_S * (plan.nodes * plan.processes - 1) + CLIENT_S * plan.clients
         self._clock.now_s += RUN_S + more_s + SLOW_S * self._lab.no_faults.is_slow + lasts_s
 
-    def _summary(self, ensembles: Ensembles, plan: Plan, *_: Any) -> dict[str, Any]:
+    def _summary(self, ensembles: Ensembles, plan: Plan, label: Any, *_: Any) -> dict[str, Any]:
+        self._loads += 1
+        if self._fails_each and self._loads % self._fails_each == 0:
+            self.not_measured("a load", FAILED, **label)
+            raise LoadError(FAILED)
         self._load(plan.total_s() + OF_SERVER_S * ensembles.shape.size, plan)
         limit_bytes_s = self._lab.no_faults.rate_bytes_s
         most = capacity_s(ensembles.shape, plan, limit_bytes_s)
@@ -208,7 +215,7 @@ class Counted(Evaluation):
         rate_s = min(plan.rate_s or outstanding / (ALONE_LIMITED_S if limit_bytes_s else ALONE_S), most)
         took_s = 0.0 if plan.rate_s else outstanding / rate_s
         late_s = plan.total_s() * max(plan.rate_s / most - 1, 0)  # what came too fast is answered afterwards
-        self._clock.now_s += min(late_s, plan.pool / most if plan.pool else late_s, OVERTIME_S)
+        self._clock.now_s += min(late_s, plan.pool / most if plan.pool else late_s, ANSWER_TIMEOUT_S)
         self._clock.now_s += took_s
         sort = "reads" if plan.read_share == 1 else "writes"
         return {
@@ -250,7 +257,8 @@ def trials(runs: Sequence[Mapping[str, Any]], _: Any) -> list[dict[str, Any]]:
 def outage(evaluation: Evaluation, size: writes_deferred.Size, ensembles: Ensembles, mode: str) -> None:
     total_s = size.outage.total_s(failing_followers.deaths_of(ensembles))
     plan = evaluation.plan(ensembles, "parkazoo", rate_s=1.0, measure_s=total_s)
-    evaluation.run(ensembles, plan, {"mode": mode})
+    with suppress(LoadError):
+        evaluation.run(ensembles, plan, {"mode": mode})
 
 
 def growth(evaluation: Evaluation, _: Any, ensembles: Ensembles, settings: Mapping[str, Any], part: str) -> None:
@@ -258,10 +266,13 @@ def growth(evaluation: Evaluation, _: Any, ensembles: Ensembles, settings: Mappi
 
 
 @cache
-def measured(name: str, part: str) -> tuple[float, Counted]:
-    """The seconds that a part would take, and what it did."""
+def measured(name: str, part: str, fails_each: int = 0) -> tuple[float, Counted]:
+    """The seconds that a part would take, and what it did.
+
+    :param fails_each: each load with such a number fails.
+    """
     lab = NoServers(CLIENT_HOSTS if name == "thesis" else 2)
-    evaluation = Counted(lab, name, part)
+    evaluation = Counted(lab, name, part, fails_each)
     lab.clock.now_s = HOSTS_S
     patches: list[AbstractContextManager[Any]] = [
         mock.patch("time.monotonic", lambda: lab.clock.now_s),
@@ -304,6 +315,14 @@ class TestParts(unittest.TestCase):
 
     def test_all_take_six_hours_at_most(self) -> None:
         self.assertLess(all_s(), MOST_OF_ALL_S)
+
+    def test_a_load_that_fails_does_not_end_its_part(self) -> None:
+        """Each second one fails. They are named, and the others run."""
+        for name, part in EVERY:
+            with self.subTest(name, part=part):
+                document = measured(name, part, fails_each=2)[1].document
+                failed = [each for each in document["not_measured"] if each["why"] == FAILED]
+                self.assertIn(len(document["runs"]) - len(failed), (0, 1))
 
     def values(self, part: str, of: str, system: str) -> list[float]:
         """What was varied in a part of raft, once each."""

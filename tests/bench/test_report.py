@@ -246,6 +246,18 @@ def doubled(value: Any) -> Any:
     return 2 * value if isinstance(value, float) else value
 
 
+class TestFailed(unittest.TestCase):
+    def test_every_scenario_shows_the_others(self) -> None:
+        """If any one of its loads has failed."""
+        for document in read_documents(SAVED):
+            runs = document["runs"]
+            for number in range(len(runs)):
+                missing = {"what": "kazoo on 1x3", "why": "h1: it died"}
+                left = {**document, "runs": runs[:number] + runs[number + 1 :], "not_measured": [missing]}
+                with self.subTest(document["scenario"], number=number):
+                    self.assertIn("Not measured: kazoo on 1x3: h1: it died.", show(left).caveats)
+
+
 class TestRepeated(unittest.TestCase):
     def test_every_scenario_shows_ranges(self) -> None:
         for document in (with_windows(each, LONG_S) for each in read_documents(SAVED)):

@@ -40,7 +40,7 @@ def result(*requests: tuple[float, float, int, int], **entries: Any) -> Result:
         "outcome": np.array(outcomes, np.uint8),
     }
     base = {"system": "kazoo", "hosts": "h:1", "root": "/r", "name": "n", "warm_up_s": 1, "measure_s": 2}
-    return Result(Plan.from_json({**base, **entries}), columns, 100.0, 0.5, Counter(), {})
+    return Result(Plan.from_json({**base, **entries}), columns, 100.0, 100.0, 0.5, Counter(), {})
 
 
 class TestSummary(unittest.TestCase):
@@ -91,9 +91,11 @@ class TestSummary(unittest.TestCase):
         self.assertEqual((run["rates"]["all"], run["latency"]), (0.0, {}))
 
     def test_limits(self) -> None:
-        self.assertEqual(name_limits(0.5, 0.0, {"m": 0.9}), [])
-        self.assertEqual(name_limits(0.95, 0.0, {"m": 0.5, "n": 0.95}), ["load generator", "processors of n"])
-        self.assertEqual(name_limits(0.5, 0.06, {}), ["load generator"])
+        self.assertEqual(name_limits(0.5, 0.0, 0.2, {"m": 0.9}), [])
+        of_n = name_limits(0.95, 0.0, 0.0, {"m": 0.5, "n": 0.95})
+        self.assertEqual(of_n, ["load generator", "processors of n"])
+        self.assertEqual(name_limits(0.5, 0.06, 0.0, {}), ["load generator"])
+        self.assertEqual(name_limits(0.5, 0.0, 0.6, {}), ["load generator"], "a process began too late")
 
     def test_what_is_accepted_while_followers_die(self) -> None:
         """Ten writes, each 0.1 s after the other; none is committed from 101.5 to 102.5, as seen by the clock."""

@@ -155,12 +155,12 @@ class Member:
     def fail_waiting(self, error: Exception | None) -> None:
         self._fail(error or ConnectionLoss())
 
-    def renew(self, why: str) -> None:
+    def renew(self, why: str, error: type[Exception]) -> None:
         self.told.append(f"renew: {why}")
         self._to_close = self.session_id
         self._forget_session()
         self.state = KeeperState.CONNECTING
-        self._fail(SessionExpiredError())
+        self._fail(error())
         self._try_later()
 
     def begin_stop(self) -> None:

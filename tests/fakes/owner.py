@@ -29,6 +29,7 @@ class Owner:
     :ivar is_lost: the end of a member's session is the end of the client's.
     :ivar copies: of the map, as members have found them behind a registration.
     :ivar configs: of the ensemble, likewise.
+    :ivar gone_back: members whose ensemble has gone back.
     :ivar mistakes: what was raised though nothing outside causes it.
     :ivar missed: how often a request that leaves a watch has waited in vain.
     """
@@ -40,6 +41,7 @@ class Owner:
         self.has_map = self.is_lost = True
         self.copies: list[Any] = []
         self.configs: list[Any] = []
+        self.gone_back: list[Any] = []
         self.missed = 0
         self.mistakes: list[Exception] = []
         self.loop = loop
@@ -90,6 +92,9 @@ class Owner:
 
     def take_config(self, member: Any, config: Any) -> None:
         self.configs.append(config)
+
+    def went_back(self, member: Any) -> None:
+        self.gone_back.append(member)
 
     def recover(self) -> None:
         """No thread is interrupted here."""

@@ -44,6 +44,7 @@ class Keeps(Listener):
 
     request_ended = operation_ended = connected = connection_lost = attempt_failed = _hear
     credentials_refused = session_expired = session_renewed = state_changed = map_changed = watch_fired = _hear
+    ensemble_went_back = _hear
 
 
 class Fails(Keeps):

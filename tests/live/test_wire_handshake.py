@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from struct import Struct
 from typing import Any
 
-from kazoo.exceptions import NoAuthError, NodeExistsError
+from kazoo.exceptions import BadVersionError, NoAuthError, NodeExistsError
 from kazoo.protocol.states import KeeperState
 
 from parkazoo.engine.ports import OtherSession
 from parkazoo.errors import ClusterMapError
-from parkazoo.kazoo_private import CloseInstance, Create, SetData
+from parkazoo.kazoo_private import CloseInstance, Create, Delete, GetData, SetData
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.wire.own_read import CONFIG
-from tests.fakes.conversation import PASSWORD, SESSION, STAT, answer, connect_answer, data_answer
+from tests.fakes.conversation import PASSWORD, SESSION, STAT, answer, connect_answer, data_answer, framed
+from tests.fakes.result import Result
 from tests.live.test_wire_connect import (
     CONNECTED,
     CONNECTING,
@@ -24,10 +30,12 @@ from tests.live.test_wire_connect import (
     good,
     good_end,
     register,
+    reply_to,
 )
 from tests.live.world import DEADLINE_S, wait_until
 
 OTHER_SESSION = 0x07E12
+STATS = Struct("!qqqqiiiqiiq")
 
 
 def asked(peer: Peer) -> list[Any]:
@@ -197,3 +205,145 @@ class TestExpired(ConnectTest):
             self.assertEqual(asked(self.server.peers[0])[-1], CloseInstance.type)
             self.assertEqual([peer.session for peer in self.server.peers], [0, 0])
             self.assertEqual(asked(self.server.peers[1]), [ENSEMBLE, Create.type, MAP, CONFIG])
+
+
+def stat(version: int, mzxid: int, notices: int = 0) -> bytes:
+    """Of the ensemble's identity."""
+    return STATS.pack(0, mzxid, 0, 0, version, notices, 0, 0, 1, notices, 1)
+
+
+def marked(version: int, mzxid: int, *, notices: int = 0) -> bytes:
+    """The answer to a read of the ensemble's identity."""
+    return answer(0, framed(b"b") + stat(version, mzxid, notices))
+
+
+def writing(peer: Peer, notices: int) -> None:
+    """A server on which each write is a change; the ensemble's version rises if that is asked for.
+
+    :param notices: that it has by the time of the first look at the version.
+    """
+    peer.read()
+    peer.send(connect_answer())
+    version, mzxid, zxid = 0, 0, 1
+    while True:
+        frame = peer.read()
+        xid, kind = HEADER.unpack_from(frame)
+        if kind == SetData.type:
+            zxid += 1
+            if ENSEMBLE.encode() in frame:
+                version, mzxid = version + 1, zxid
+            peer.send(answer(xid, stat(version, mzxid), zxid=zxid))
+        elif zxid > 1:
+            peer.send(answer(xid, framed(b"b") + stat(version, mzxid, notices), zxid=zxid))
+        else:
+            peer.send(reply_to(frame))
+
+
+class TestWentBack(ConnectTest):
+    """Version 7 of the ensemble's identity is seen; then the connection breaks."""
+
+    def first(self, peer: Peer) -> None:
+        peer.read(2)
+        peer.send(connect_answer() + marked(7, 70))
+        register(peer)
+        self.may_break.wait(DEADLINE_S)
+        peer.close()
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.may_break = threading.Event()
+
+    def again(self, *answers: bytes) -> Any:
+        """A server that answers to what is asked first, and then, frame by frame, to the rest."""
+        first, *more = answers
+
+        def script(peer: Peer) -> None:
+            peer.read(4)
+            peer.send(connect_answer() + first + data_answer(0, b"map") + data_answer(0, b"config"))
+            for each in more:
+                peer.read(2)
+                peer.send(each)
+            good_end(peer)
+
+        return script
+
+    def connects_again(self, *answers: bytes) -> tuple[list[Any], int]:
+        """What is asked at the second connection, and how often the owner hears that the ensemble went back."""
+        with self.connecting(self.first, self.again(*answers)):
+            self.wait_for(CONNECTED)
+            self.may_break.set()
+            self.wait_for(CONNECTED, CONNECTING, CONNECTED)
+            return asked(self.server.peers[1]), len(self.owner.gone_back)
+
+    def test_it_goes_on(self) -> None:
+        self.assertEqual(self.connects_again(marked(8, 80)), ([ENSEMBLE, MAP, CONFIG], 0))
+
+    def test_a_server_that_lags(self) -> None:
+        """Behind a write that cannot succeed it has caught up."""
+        caught_up = answer(0, code=BadVersionError.code) + marked(7, 70)
+        questions = [ENSEMBLE, MAP, CONFIG, Delete.type, ENSEMBLE]
+        self.assertEqual(self.connects_again(marked(6, 60), caught_up), (questions, 0))
+
+    def test_it_went_back(self) -> None:
+        """That is noted there; the note is no news afterwards."""
+        still = answer(0, code=BadVersionError.code) + marked(6, 60)
+        noted = answer(0, framed(b"/r")) + marked(6, 60, notices=1)
+        found, count = self.connects_again(marked(6, 60), still, noted)
+        self.assertEqual((found[3:], count), ([Delete.type, ENSEMBLE, ENSEMBLE, ENSEMBLE], 1))
+        create = self.server.peers[1].frames[6]
+        self.assertEqual(HEADER.unpack_from(create)[1], Create.type)
+        self.assertIn(b'{"seen": 7, "found": 6}', create)
+
+    def test_it_may_not_be_noted(self) -> None:
+        still = answer(0, code=BadVersionError.code) + marked(6, 60)
+        refused = answer(0, code=NoAuthError.code) + marked(6, 60)
+        self.assertEqual(self.connects_again(marked(6, 60), still, refused)[1], 1)
+
+    def test_another_client_has_noted_it(self) -> None:
+        still = answer(0, code=BadVersionError.code) + marked(9, 95, notices=1)
+        found, count = self.connects_again(marked(9, 95, notices=1), still)
+        self.assertEqual((found[3:], count), ([Delete.type, ENSEMBLE], 1))
+
+    def test_a_server_that_does_not_say_it(self) -> None:
+        """The next is asked."""
+        silent = answer(0, code=-4) + answer(0, code=-4)
+        with self.connecting(self.first, self.again(marked(6, 60), silent), self.again(marked(8, 80))):
+            self.wait_for(CONNECTED)
+            self.may_break.set()
+            self.wait_for(CONNECTED, CONNECTING, CONNECTED)
+            self.assertEqual(len(self.server.peers), 3)
+            self.assertEqual(self.owner.gone_back, [])
+
+
+class TestRise(ConnectTest):
+    """The version of the ensemble's identity, after the member has seen a change."""
+
+    @contextmanager
+    def looking(self, notices: int = 0) -> Iterator[Any]:
+        with self.connecting(partial(writing, notices=notices)) as member:
+            self.wait_for(CONNECTED)
+            result = Result()
+            self.owner.loop.call(lambda: member.keep_memory(math.inf))  # there is nothing to look for
+            member.submit(SetData("/x", b"", -1), result)
+            wait_until(lambda: result.told, "the change")
+            self.owner.loop.call(lambda: member.keep_memory(math.inf))
+            yield member
+
+    def kinds(self) -> list[int]:
+        """Of the requests after the handshake."""
+        return [HEADER.unpack_from(frame)[1] for frame in self.server.peers[0].frames[5:]]
+
+    def test_it_rises(self) -> None:
+        """Its data stays."""
+        with self.looking():
+            wait_until(lambda: len(self.kinds()) == 3, "the rise")
+            self.assertEqual(self.kinds(), [SetData.type, GetData.type, SetData.type])
+            peer = self.server.peers[0]
+            self.assertIn(ENSEMBLE.encode() + framed(b"b"), peer.frames[-1])
+
+    def test_another_client_has_noted_that_the_ensemble_went_back(self) -> None:
+        """When it connected, this one could not see that."""
+        with self.looking(notices=1) as member:
+            wait_until(lambda: self.owner.gone_back, "the news")
+            self.assertEqual(self.owner.gone_back, [member])
+            self.assertEqual(self.kinds(), [SetData.type, GetData.type])

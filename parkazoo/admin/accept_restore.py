@@ -1,0 +1,63 @@
+"""Ensembles that have gone back to an older copy of their data: what clients have noted there, and its end."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from typing import Any
+
+from kazoo.exceptions import NoNodeError
+
+from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, unreachable
+from parkazoo.admin.publish import verify_identity
+from parkazoo.admin.read import read_map
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.placement import ENSEMBLE, join
+from parkazoo.protocol.went_back import FOUND, SEEN, is_notice
+
+
+def find_notices(client: AdminClient) -> dict[str, str]:
+    """Returns what clients have noted on an ensemble since the last `accept_restore`, by path."""
+    found: dict[str, str] = {}
+    for name in sorted(filter(is_notice, client.children(ENSEMBLE)), key=int):
+        path = join(ENSEMBLE, name)
+        with suppress(NoNodeError):  # it has just been accepted
+            data, stat = client.call("get", path)
+            when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(stat.ctime / 1000))
+            found[path] = f"{_describe(data)}, {when} UTC"
+    return found
+
+
+def _describe(data: bytes) -> str:
+    with suppress(ValueError, RecursionError, TypeError, KeyError):
+        about = json.loads(data)
+        return f"a client that had seen change {about[SEEN]} of {ENSEMBLE} found change {about[FOUND]}"
+    return "a client found an older state"
+
+
+def accept_restore(
+    hosts: str, name: str, *, auth: Auth = (), timeout_s: float = TIMEOUT_S, **client_options: Any
+) -> list[str]:
+    """Ends the finding that an ensemble has gone back. Returns what clients had noted; nothing if nobody had.
+
+    Clients that still remember the newer state are LOST all the same when they connect. Other arguments as for
+    `init_map`.
+
+    :param name: of the ensemble.
+    :raises ClusterMapError: the map has no such ensemble, or it cannot be reached.
+    """
+    cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
+    if name not in cluster_map.ensembles:
+        raise ClusterMapError(f"the map has no ensemble {name}, but {', '.join(cluster_map.names)}")
+    options = {**client_options, "auth_data": list(auth)}
+    with connect_to({name: cluster_map.ensembles[name]}, options, timeout_s) as (clients, absent):
+        if absent:
+            raise ClusterMapError(unreachable(absent))
+        client = clients[name]
+        verify_identity(client, cluster_map, name)
+        notices = find_notices(client)
+        for path in notices:
+            with suppress(NoNodeError):
+                client.call("delete", path)
+        return [*notices.values()]

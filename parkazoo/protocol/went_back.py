@@ -1,0 +1,125 @@
+"""Whether an ensemble has gone back: it has been restored from an older copy of its data.
+
+No zxid shows that, because a restart begins a higher epoch. The version of ``/parkazoo/ensemble`` does: clients
+that see changes there have it rise, now and then, and it never falls. A client that finds it lower notes that by a
+child of the znode. Each connection reads the znode with its stat, so clients that could not see it by themselves
+hear of it there. docs/design/protocol.md has the decision.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+
+from kazoo.security import READ_ACL_UNSAFE
+
+from parkazoo.kazoo_private import Create, GetData, SetData
+from parkazoo.protocol.placement import ENSEMBLE
+from parkazoo.types.znodes import ZnodeStat
+
+PERIOD_S = 10.0  # one rise in this time, for all clients of an ensemble together
+SEEN, FOUND = "seen", "found"  # versions, in the data of a notice
+
+
+class Verdict(enum.Enum):
+    """The relation of an ensemble to the one that a client remembers."""
+
+    GOES_ON = enum.auto()
+    WENT_BACK = enum.auto()
+    NOTED = enum.auto()  # another client has found that it went back, after this client was there
+
+
+def restores(stat: ZnodeStat) -> int:
+    """Returns how often somebody has noted that the ensemble went back: the children ever made."""
+    return (stat.cversion + stat.numChildren) // 2
+
+
+def is_notice(name: str) -> bool:
+    """Whether a child of ``/parkazoo/ensemble`` is a note that the ensemble went back."""
+    return name.isascii() and name.isdigit()
+
+
+class VersionLook(GetData):
+    """Reads the znode, to see whether its version has risen. A lost connection costs nothing."""
+
+    __slots__ = ()
+
+
+class VersionRise(SetData):
+    """Has the version rise. A lost connection costs nothing."""
+
+    __slots__ = ()
+
+
+class Memory:
+    """Remembers one ensemble for a client, and says when its version is to rise.
+
+    It rises if the client has seen a change since the last rise, and no other client had it rise in a period. So
+    all clients together cost one write in a period, and one that does nothing costs nothing.
+    """
+
+    def __init__(self) -> None:
+        self._known: ZnodeStat | None = None
+        self._covered = 0  # the highest zxid that needs no rise
+        self._next_s = math.inf
+
+    def judge(self, stat: ZnodeStat) -> Verdict:
+        """Compares the znode's stat with the one that is remembered.
+
+        A server that lags looks as if the ensemble went back.
+        """
+        known = self._known
+        if known is None or known.czxid != stat.czxid:  # the ensemble was made anew
+            return Verdict.GOES_ON
+        is_other = stat.version == known.version and stat.mzxid != known.mzxid
+        if stat.version < known.version or restores(stat) < restores(known) or is_other:
+            return Verdict.WENT_BACK
+        return Verdict.GOES_ON if restores(stat) == restores(known) else Verdict.NOTED
+
+    def notice(self, stat: ZnodeStat) -> Create:
+        """Makes the request that says to others that the ensemble went back. Those who find it together make one.
+
+        :param stat: as the znode was found.
+        """
+        about = {SEEN: 0 if self._known is None else self._known.version, FOUND: stat.version}
+        path = f"{ENSEMBLE}/{restores(stat) + 1}"
+        return Create(path, json.dumps(about).encode(), READ_ACL_UNSAFE, 0)
+
+    def take(self, stat: ZnodeStat) -> None:
+        """Remembers the znode as it is now."""
+        self._known = stat
+        self._covered = max(self._covered, stat.mzxid)
+
+    def connected(self, now_s: float, before: int, zxid: int) -> None:
+        """A connection begins. To connect is no reason to have the version rise.
+
+        :param before: the highest zxid that had been seen.
+        :param zxid: it is now.
+        """
+        self._next_s = now_s + PERIOD_S
+        if before <= self._covered:
+            self._covered = zxid
+
+    def look(self, now_s: float, zxid: int) -> VersionLook | None:
+        """Returns the request that looks whether the version has risen, if it is time for that.
+
+        :param zxid: the highest one seen.
+        """
+        if self._known is None or zxid <= self._covered or now_s < self._next_s:
+            return None
+        self._next_s = now_s + PERIOD_S
+        return VersionLook(ENSEMBLE, None)
+
+    def rise(self, data: bytes, stat: ZnodeStat) -> VersionRise | None:
+        """Returns the request that has the version rise, unless it has risen since it was last seen.
+
+        :param data: of the znode, as the look has found it. It stays.
+        """
+        has_risen = self._known is None or self._known.version != stat.version
+        self.take(stat)
+        return None if has_risen else VersionRise(ENSEMBLE, data, stat.version)
+
+    def may_not(self) -> None:
+        """The client has no right to have it rise."""
+        self._next_s = math.inf

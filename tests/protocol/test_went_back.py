@@ -1,0 +1,119 @@
+"""An ensemble that is restored from an older copy, as one client remembers it."""
+
+from __future__ import annotations
+
+import json
+import unittest
+
+from parkazoo.protocol.placement import ENSEMBLE
+from parkazoo.protocol.went_back import PERIOD_S, Memory, Verdict, is_notice, restores
+from parkazoo.types.znodes import ZnodeStat
+
+DATA = b"which ensemble"
+NONE = ZnodeStat(3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 3)
+
+
+def stat(version: int, mzxid: int, noted: int = 0, accepted: int = 0) -> ZnodeStat:
+    """The znode's: each notice is a create, each accepted one a delete."""
+    return NONE._replace(version=version, mzxid=mzxid, cversion=noted + accepted, numChildren=noted - accepted)
+
+
+class TestJudge(unittest.TestCase):
+    def setUp(self) -> None:
+        self.memory = Memory()
+        self.memory.take(stat(7, 70, noted=2, accepted=1))
+
+    def judges(self, found: ZnodeStat, expected: Verdict) -> None:
+        self.assertIs(self.memory.judge(found), expected)
+
+    def test_it_goes_on(self) -> None:
+        self.judges(stat(7, 70, noted=2, accepted=1), Verdict.GOES_ON)
+        self.judges(stat(9, 95, noted=2, accepted=1), Verdict.GOES_ON)
+
+    def test_nothing_is_remembered(self) -> None:
+        self.assertIs(Memory().judge(stat(1, 10)), Verdict.GOES_ON)
+
+    def test_a_lower_version(self) -> None:
+        self.judges(stat(6, 60, noted=2, accepted=1), Verdict.WENT_BACK)
+
+    def test_the_same_version_of_another_past(self) -> None:
+        """It went back, and somebody has had the version rise again."""
+        self.judges(stat(7, 71, noted=2, accepted=1), Verdict.WENT_BACK)
+
+    def test_fewer_notices(self) -> None:
+        self.judges(stat(8, 80, noted=1), Verdict.WENT_BACK)
+
+    def test_another_client_has_noted_it(self) -> None:
+        """Even after the version has risen beyond the one that is remembered."""
+        self.judges(stat(9, 95, noted=3, accepted=1), Verdict.NOTED)
+        self.judges(stat(9, 95, noted=3, accepted=3), Verdict.NOTED)
+
+    def test_to_accept_is_no_news(self) -> None:
+        self.judges(stat(7, 70, noted=2, accepted=2), Verdict.GOES_ON)
+
+    def test_an_ensemble_that_was_made_anew(self) -> None:
+        self.judges(stat(0, 1)._replace(czxid=1), Verdict.GOES_ON)
+
+    def test_a_notice(self) -> None:
+        """Two clients that find the same make one."""
+        found = stat(6, 60, noted=2, accepted=1)
+        first, second = self.memory.notice(found), Memory().notice(found)
+        self.assertEqual(first.path, f"{ENSEMBLE}/3")
+        self.assertEqual(second.path, first.path)
+        self.assertTrue(is_notice(first.path.rpartition("/")[2]))
+        self.assertEqual(json.loads(first.data), {"seen": 7, "found": 6})
+        self.assertFalse(is_notice("x"))
+
+    def test_how_often(self) -> None:
+        self.assertEqual([restores(stat(0, 1, *each)) for each in ((0, 0), (1, 0), (1, 1), (3, 1))], [0, 1, 1, 3])
+
+
+class TestRise(unittest.TestCase):
+    def setUp(self) -> None:
+        self.memory = Memory()
+        self.memory.take(stat(7, 70))
+        self.memory.connected(0.0, 0, 100)
+
+    def test_to_connect_is_free(self) -> None:
+        self.assertIsNone(self.memory.look(PERIOD_S, 100))
+
+    def test_a_client_that_does_nothing(self) -> None:
+        """Nor does it pay when it connects again."""
+        self.memory.connected(PERIOD_S, 100, 200)
+        self.assertIsNone(self.memory.look(3 * PERIOD_S, 200))
+
+    def test_a_change_from_before_another_connection(self) -> None:
+        self.memory.connected(PERIOD_S, 101, 200)
+        self.assertIsNotNone(self.memory.look(2 * PERIOD_S, 200))
+
+    def test_it_rises_once_in_a_period(self) -> None:
+        self.assertIsNone(self.memory.look(PERIOD_S / 2, 101))
+        look = self.memory.look(PERIOD_S, 101)
+        assert look is not None
+        self.assertEqual(look.path, ENSEMBLE)
+        rise = self.memory.rise(DATA, stat(7, 70))
+        assert rise is not None
+        self.assertEqual((rise.path, rise.data, rise.version), (ENSEMBLE, DATA, 7))
+        self.memory.take(stat(8, 102))
+        self.assertIsNone(self.memory.look(2 * PERIOD_S, 102))  # nothing has happened since
+        self.assertIsNone(self.memory.look(PERIOD_S * 3 / 2, 103))
+        self.assertIsNotNone(self.memory.look(2 * PERIOD_S, 103))
+
+    def test_another_client_has_had_it_rise(self) -> None:
+        """If that was before this client's last change, it looks again."""
+        self.assertIsNotNone(self.memory.look(PERIOD_S, 110))
+        self.assertIsNone(self.memory.rise(DATA, stat(8, 105)))
+        self.assertIsNotNone(self.memory.look(2 * PERIOD_S, 110))
+        self.assertIsNotNone(self.memory.rise(DATA, stat(8, 105)))
+
+    def test_behind_this_client_s_last_change(self) -> None:
+        self.assertIsNotNone(self.memory.look(PERIOD_S, 110))
+        self.assertIsNone(self.memory.rise(DATA, stat(8, 115)))
+        self.assertIsNone(self.memory.look(2 * PERIOD_S, 115))
+
+    def test_without_the_right(self) -> None:
+        self.memory.may_not()
+        self.assertIsNone(self.memory.look(PERIOD_S, 110))
+
+    def test_before_it_is_connected(self) -> None:
+        self.assertIsNone(Memory().look(PERIOD_S, 1))
