@@ -1,9 +1,14 @@
 """Whether an ensemble has gone back: it has been restored from an older copy of its data.
 
-No zxid shows that, because a restart begins a higher epoch. The version of ``/parkazoo/ensemble`` does: clients
-that see changes there have it rise, now and then, and it never falls. A client that finds it lower notes that by a
-child of the znode. Each connection reads the znode with its stat, so clients that could not see it by themselves
-hear of it there. docs/design/protocol.md has the decision.
+No zxid shows that, because a restart begins a higher epoch. The version of ``/parkazoo/ensemble`` does, which each
+connection reads anyway. A client that has seen a change there since the last rise looks at the version, once in
+PERIOD_S at most; if it has not risen since the client last saw it, the client sets the same data. So all clients
+together cause one such write in PERIOD_S, and one that does nothing causes none. The cversion of
+``/parkazoo/clients`` rises with registrations alone; another znode would cost each connection a read.
+
+A client that finds a lower version, or the same with another mzxid, asks again behind a write that cannot succeed,
+because a server may lag. Then it makes a child of the znode, and is LOST. The stat shows that child to clients
+that could not see it by themselves.
 """
 
 from __future__ import annotations
@@ -53,11 +58,7 @@ class VersionRise(SetData):
 
 
 class Memory:
-    """Remembers one ensemble for a client, and says when its version is to rise.
-
-    It rises if the client has seen a change since the last rise, and no other client had it rise in a period. So
-    all clients together cost one write in a period, and one that does nothing costs nothing.
-    """
+    """Remembers one ensemble for a client, and says when its version is to rise."""
 
     def __init__(self) -> None:
         self._known: ZnodeStat | None = None
