@@ -11,7 +11,7 @@ SYSTEMS = ("kazoo", "parkazoo", *BARE)
 HANDLERS = ("threading", "gevent")
 WRITES = ("create-delete", "set", "new-directories", "sessions")
 BETWEEN_ENSEMBLES = ";"  # in the hosts of bare sockets
-LATE_S = 0.25  # by which a process may begin later than the first one; each goes on longer by that
+LATE_S = 0.5  # by which a process may begin later than the first one; each goes on longer by that
 MOST_BARE_BYTES = 16_000  # of a value: an HTTP/2 frame has 16,384 at most
 
 

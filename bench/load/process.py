@@ -51,7 +51,7 @@ class Clients:
         :raises MeetingError: the processes do not come together.
         :raises KazooException: preparations fail.
         """
-        self._each(lambda index: self._clients[index].start(self._plan.connect_timeout_s))
+        self._each(self._connect)
         if self._is_first:
             make_znodes(self._clients[0], self._plan, self._paths)
         self._meeting.come()
@@ -63,6 +63,13 @@ class Clients:
         self._each(self._ask)
         cpu_s, ended_s = time.process_time() - cpu_s, time.time()
         return Account(begun_s, ended_s, cpu_s / (ended_s - begun_s), self._rows(), self._all_errors())
+
+    def _connect(self, index: int) -> None:
+        """To each ensemble: a client of ours has started when it is connected to one of them."""
+        client, plan = self._clients[index], self._plan
+        client.start(plan.connect_timeout_s)
+        for result in [client.exists_async(f"{path}/connected") for path in self._paths[: plan.ensembles]]:
+            result.get(timeout=plan.connect_timeout_s)
 
     def _ask(self, index: int) -> None:
         plan = self._plan
