@@ -19,7 +19,7 @@ from bench.scenarios.thesis_runs import AGAIN, ONE, STEP_TITLES, STEPS, Runs
 from bench.scenarios.thesis_sizes import Size, Subject
 from bench.statistics import WINDOW_MEDIANS, count_by_time, percentile_by_time, spread
 
-NEARLY = 0.95  # of the most requests/s: more clients than that takes add nothing but chance
+NEARLY = 0.9  # of the most requests/s: more clients than that takes add little but chance
 MORE_MEDIANS = 1.2  # of a window, than the least
 WARM_UP_WAITS = 2.0
 MOST_STEP_S = 90.0  # of a window
