@@ -29,6 +29,7 @@ BUCKET_S = 1.0
 WARM_UP_S = 5.0  # of new servers, before their bandwidth is limited
 # On one machine processors would be the limit. So much bandwidth of each server's network card is one long before.
 RATE_BYTES_S = 125_000.0
+UNSEEN = "processors, which were too busy to say so"  # of the limits
 MOST_WINDOW_S = 30.0  # of a load that is measured once more, because its window was too short
 
 
@@ -267,7 +268,10 @@ class Evaluation:
     ) -> dict[str, Any]:
         """Of a load that is run."""
         results, busy, files = self._run(ensembles, plan, label, meanwhile)
-        return {**summarise(results, busy, bucket_s), "raw": files}
+        summary = {**summarise(results, busy or {}, bucket_s), "raw": files}
+        if busy is None:
+            summary["limits"].append(UNSEEN)
+        return summary
 
     def _repeats(self, about: Mapping[str, Any]) -> int:
         """The number of the run that the next one with this label repeats; its own if that is the first one."""
@@ -298,7 +302,7 @@ class Evaluation:
         plan: Plan,
         label: dict[str, Any],
         meanwhile: Callable[[float], None] | None,
-    ) -> tuple[list[Result], dict[str, float], list[str]]:
+    ) -> tuple[list[Result], dict[str, float] | None, list[str]]:
         about = ", ".join(str(value) for value in label.values() if not isinstance(value, bool))
         clients = f"{plan.nodes} x {plan.processes} x {plan.threads} clients"
         try:
@@ -324,8 +328,13 @@ class Evaluation:
                 raise LoadError(str(error)) from error
             for each in beside:
                 each.result()
+        try:
+            busy = watch.shares()
+        except LabError as error:
+            busy = None
+            self.not_measured(f"how busy the machines were: {about}", error)
         results = [read_result(path) for path in paths.values()]
-        return results, watch.shares(), [str(path.relative_to(self._folder)) for path in paths.values()]
+        return results, busy, [str(path.relative_to(self._folder)) for path in paths.values()]
 
     def _shares(self, plan: Plan) -> dict[str, dict[str, Any]]:
         """The plan of each host."""

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from bench.lab import Ensembles, LabError, Shape
 from bench.load.plan import Plan, PlanError
@@ -19,7 +20,7 @@ from bench.load.record import ANSWERED
 from bench.load.requests import CREATE, DELETE, GET, SESSION, SET, name_directories
 from bench.load.result import Result, read_result
 from bench.loopback import Loopback
-from bench.scenarios.evaluation import Evaluation, LoadError
+from bench.scenarios.evaluation import UNSEEN, Evaluation, LoadError
 from bench.scenarios.roles import find_line
 from parkazoo import ParKazooClient
 
@@ -194,6 +195,17 @@ class TestLoad(unittest.TestCase):
         self.assertEqual(load["what"], "parkazoo on 2x1, 1 x 1 x 2 clients: writes")
         self.assertEqual(load["load"], "writes")
         self.assertEqual([run["load"] for run in evaluation.document["runs"]], ["reads"])
+
+    def test_a_machine_that_is_too_busy_to_say_so(self) -> None:
+        evaluation = Evaluation(self.lab, "thesis", self.folder / "busy")
+        with mock.patch.object(self.lab, "processor_times", side_effect=LabError("h1: no answer")):
+            run = evaluation.run(self.ensembles, self.plan(nodes=1), {"load": "reads"})
+        self.assertEqual(run["limits"][-1], UNSEEN)
+        self.assertGreater(run["rates"]["all"], 0)
+        self.assertEqual(
+            evaluation.document["not_measured"],
+            [{"what": "how busy the machines were: reads", "why": "h1: no answer"}],
+        )
 
 
 class TestFiles(unittest.TestCase):
