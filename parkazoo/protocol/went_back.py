@@ -7,8 +7,8 @@ together cause one such write in PERIOD_S, and one that does nothing causes none
 ``/parkazoo/clients`` rises with registrations alone; another znode would cost each connection a read.
 
 A client that finds a lower version, or the same with another mzxid, asks again behind a write that cannot succeed,
-because a server may lag. Then it makes a child of the znode, and is LOST. The stat shows that child to clients
-that could not see it by themselves.
+because a server may lag. Then it makes a child of the znode, unless another client has made one since, and is
+LOST. The stat shows that child to all others: each is LOST once, whether it could see the lower version or not.
 """
 
 from __future__ import annotations
@@ -73,10 +73,12 @@ class Memory:
         known = self._known
         if known is None or known.czxid != stat.czxid:  # the ensemble was made anew
             return Verdict.GOES_ON
-        is_other = stat.version == known.version and stat.mzxid != known.mzxid
-        if stat.version < known.version or restores(stat) < restores(known) or is_other:
-            return Verdict.WENT_BACK
-        return Verdict.GOES_ON if restores(stat) == restores(known) else Verdict.NOTED
+        is_lower = stat.version < known.version or restores(stat) < restores(known)
+        is_older = is_lower or (stat.version == known.version and stat.mzxid != known.mzxid)
+        # A copy has older children than the client knows. So newer ones were made after the restore.
+        if restores(stat) > restores(known) or (is_older and stat.pzxid > known.pzxid):
+            return Verdict.NOTED
+        return Verdict.WENT_BACK if is_older else Verdict.GOES_ON
 
     def notice(self, stat: ZnodeStat) -> Create:
         """Makes the request that says to others that the ensemble went back. Those who find it together make one.

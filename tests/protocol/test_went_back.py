@@ -48,6 +48,14 @@ class TestJudge(unittest.TestCase):
         self.judges(stat(9, 95, noted=3, accepted=1), Verdict.NOTED)
         self.judges(stat(9, 95, noted=3, accepted=3), Verdict.NOTED)
 
+    def test_another_client_has_noted_it_before(self) -> None:
+        """Clients come back one after the other: each would note it again, and those before it were LOST again."""
+        self.judges(stat(6, 60, noted=3, accepted=1), Verdict.NOTED)
+        self.judges(stat(7, 71, noted=3, accepted=1), Verdict.NOTED)
+        copy_without_notices = stat(6, 60, noted=1)
+        self.judges(copy_without_notices, Verdict.WENT_BACK)
+        self.judges(copy_without_notices._replace(pzxid=NONE.pzxid + 1), Verdict.NOTED)
+
     def test_to_accept_is_no_news(self) -> None:
         self.judges(stat(7, 70, noted=2, accepted=2), Verdict.GOES_ON)
 
