@@ -3,8 +3,9 @@
 No zxid shows that, because a restart begins a higher epoch. The version of ``/parkazoo/ensemble`` does, which each
 connection reads anyway. A client that has seen a change there since the last rise looks at the version, once in
 PERIOD_S at most; if it has not risen since the client last saw it, the client sets the same data. So all clients
-together cause one such write in PERIOD_S, and one that does nothing causes none. The cversion of
-``/parkazoo/clients`` rises with registrations alone; another znode would cost each connection a read.
+together cause one such write in PERIOD_S. One that does nothing causes none, and soon no look either: the answer
+to a look is no change. The cversion of ``/parkazoo/clients`` rises with registrations alone; another znode would
+cost each connection a read.
 
 A client that finds a lower version, or the same with another mzxid, asks again behind a write that cannot succeed,
 because a server may lag. Then it makes a child of the znode, unless another client has made one since, and is
@@ -63,7 +64,10 @@ class Memory:
     def __init__(self) -> None:
         self._known: ZnodeStat | None = None
         self._covered = 0  # the highest zxid that needs no rise
+        self._ended = 0  # the highest zxid that ended sessions have seen, since the last connection
+        self._asked: float = math.inf  # the highest zxid seen before the look; inf: others may have come with it
         self._next_s = math.inf
+        self._may_rise = True
 
     def judge(self, stat: ZnodeStat) -> Verdict:
         """Compares the znode's stat with the one that is remembered.
@@ -97,12 +101,21 @@ class Memory:
     def connected(self, now_s: float, before: int, zxid: int) -> None:
         """A connection begins. To connect is no reason to have the version rise.
 
-        :param before: the highest zxid that had been seen.
+        :param before: the highest zxid that the session had seen; 0 of a new one.
         :param zxid: it is now.
         """
         self._next_s = now_s + PERIOD_S
-        if before <= self._covered:
+        self._may_rise = True
+        if max(before, self._ended) <= self._covered:
             self._covered = zxid
+        self._ended = 0
+
+    def ended(self, zxid: int) -> None:
+        """The session has ended. The changes that it has seen may still need a rise.
+
+        :param zxid: the highest one that it has seen.
+        """
+        self._ended = max(self._ended, zxid)
 
     def look(self, now_s: float, zxid: int) -> VersionLook | None:
         """Returns the request that looks whether the version has risen, if it is time for that.
@@ -112,17 +125,27 @@ class Memory:
         if self._known is None or zxid <= self._covered or now_s < self._next_s:
             return None
         self._next_s = now_s + PERIOD_S
+        self._asked = zxid
         return VersionLook(ENSEMBLE, None)
 
-    def rise(self, data: bytes, stat: ZnodeStat) -> VersionRise | None:
+    def expect_others(self) -> None:
+        """Answers to other requests may come before the look's, and show changes."""
+        self._asked = math.inf
+
+    def rise(self, data: bytes, stat: ZnodeStat, zxid: int) -> VersionRise | None:
         """Returns the request that has the version rise, unless it has risen since it was last seen.
 
         :param data: of the znode, as the look has found it. It stays.
+        :param zxid: of the look's answer.
         """
         has_risen = self._known is None or self._known.version != stat.version
         self.take(stat)
-        return None if has_risen else VersionRise(ENSEMBLE, data, stat.version)
+        if self._may_rise and not has_risen:
+            return VersionRise(ENSEMBLE, data, stat.version)
+        if stat.mzxid >= self._asked or not self._may_rise:
+            self._covered = max(self._covered, zxid)
+        return None
 
     def may_not(self) -> None:
-        """The client has no right to have it rise."""
-        self._next_s = math.inf
+        """The client has no right to have it rise. It looks on, to hear of notes."""
+        self._may_rise = False

@@ -243,6 +243,8 @@ class Member(KazooClient):
             look = self.memory.look(now_s, self.last_zxid)
             if look is not None:
                 self.submit(look, OnAnswer(self._have_looked))
+                if self.has_unanswered:
+                    self.memory.expect_others()
 
     def _have_looked(self, answer: DataAnswer) -> None:
         if isinstance(answer, Exception) or self.is_renewing:
@@ -252,8 +254,10 @@ class Member(KazooClient):
         if verdict is Verdict.NOTED:  # this client could not see it when it connected
             self.memory.take(stat)
             self.runtime.loop.call(partial(self.owner.went_back, self))
-        elif verdict is Verdict.GOES_ON and (rise := self.memory.rise(data or b"", stat)) is not None:
-            self.submit(rise, OnAnswer(self._has_risen))
+        elif verdict is Verdict.GOES_ON:
+            rise = self.memory.rise(data or b"", stat, self.last_zxid)
+            if rise is not None:
+                self.submit(rise, OnAnswer(self._has_risen))
 
     def _has_risen(self, answer: ZnodeStat | Exception) -> None:
         if isinstance(answer, NoAuthError):
@@ -457,6 +461,7 @@ class Member(KazooClient):
             self._forget_session()
 
     def _forget_session(self) -> None:
+        self.memory.ended(self.last_zxid)
         self._reset_session()
         self.holdings.clear()
         self.last_zxid = 0

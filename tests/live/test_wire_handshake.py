@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import unittest
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -11,7 +12,7 @@ from struct import Struct
 from typing import Any
 
 from kazoo.exceptions import BadVersionError, NoAuthError, NodeExistsError
-from kazoo.protocol.states import KeeperState
+from kazoo.protocol.states import KeeperState, ZnodeStat
 
 from parkazoo.engine.ports import OtherSession
 from parkazoo.errors import ClusterMapError
@@ -32,6 +33,7 @@ from tests.live.test_wire_connect import (
     register,
     reply_to,
 )
+from tests.live.test_wire_link import Line
 from tests.live.world import DEADLINE_S, wait_until
 
 OTHER_SESSION = 0x07E12
@@ -347,3 +349,29 @@ class TestRise(ConnectTest):
             wait_until(lambda: self.owner.gone_back, "the news")
             self.assertEqual(self.owner.gone_back, [member])
             self.assertEqual(self.kinds(), [SetData.type, GetData.type])
+
+
+class TestLook(unittest.TestCase):
+    def test_its_own_answer(self) -> None:
+        """That others go on is no reason for another look. What an earlier request may have shown is one."""
+        for gets, looks in ((1, 1), (2, 2)):
+            with self.subTest(gets), Line() as line:
+                member = line.member
+                member._stopped.clear()
+                line.begin()
+                member.memory.take(ZnodeStat._make(STATS.unpack(stat(1, 5))))
+                member.memory.connected(0.0, 0, 5)
+                line.get(gets)
+                line.bring(answer(1, framed(b"x") + STAT, zxid=10))
+                self.look(line)
+                for xid in range(2, gets + 1):
+                    line.bring(answer(xid, framed(b"x") + STAT, zxid=11))
+                line.bring(answer(gets + 1, framed(b"b") + stat(2, 10), zxid=12))
+                self.look(line)
+                self.assertEqual(line.xids(), [*range(1, gets + looks + 1)])
+                self.assertEqual(line.ends, [])
+
+    def look(self, line: Line) -> None:
+        """Look, if it is time for that."""
+        line.member.keep_memory(math.inf)
+        line.loop.make_calls()

@@ -99,7 +99,7 @@ class TestRise(unittest.TestCase):
         look = self.memory.look(PERIOD_S, 101)
         assert look is not None
         self.assertEqual(look.path, ENSEMBLE)
-        rise = self.memory.rise(DATA, stat(7, 70))
+        rise = self.memory.rise(DATA, stat(7, 70), 101)
         assert rise is not None
         self.assertEqual((rise.path, rise.data, rise.version), (ENSEMBLE, DATA, 7))
         self.memory.take(stat(8, 102))
@@ -110,18 +110,43 @@ class TestRise(unittest.TestCase):
     def test_another_client_has_had_it_rise(self) -> None:
         """If that was before this client's last change, it looks again."""
         self.assertIsNotNone(self.memory.look(PERIOD_S, 110))
-        self.assertIsNone(self.memory.rise(DATA, stat(8, 105)))
+        self.assertIsNone(self.memory.rise(DATA, stat(8, 105), 110))
         self.assertIsNotNone(self.memory.look(2 * PERIOD_S, 110))
-        self.assertIsNotNone(self.memory.rise(DATA, stat(8, 105)))
+        self.assertIsNotNone(self.memory.rise(DATA, stat(8, 105), 110))
 
     def test_behind_this_client_s_last_change(self) -> None:
+        """It looks no more, although the look's own answer has shown that others go on."""
         self.assertIsNotNone(self.memory.look(PERIOD_S, 110))
-        self.assertIsNone(self.memory.rise(DATA, stat(8, 115)))
-        self.assertIsNone(self.memory.look(2 * PERIOD_S, 115))
+        self.assertIsNone(self.memory.rise(DATA, stat(8, 115), 120))
+        self.assertIsNone(self.memory.look(2 * PERIOD_S, 120))
+        self.assertIsNotNone(self.memory.look(2 * PERIOD_S, 121))
+
+    def test_other_answers_with_the_look(self) -> None:
+        """They may have shown a change behind the rise."""
+        self.assertIsNotNone(self.memory.look(PERIOD_S, 110))
+        self.memory.expect_others()
+        self.assertIsNone(self.memory.rise(DATA, stat(8, 115), 120))
+        self.assertIsNotNone(self.memory.look(2 * PERIOD_S, 120))
 
     def test_without_the_right(self) -> None:
+        """It looks on, because the stat shows what others note; and tries again on the next connection."""
         self.memory.may_not()
-        self.assertIsNone(self.memory.look(PERIOD_S, 110))
+        self.assertIsNotNone(self.memory.look(PERIOD_S, 110))
+        self.assertIsNone(self.memory.rise(DATA, stat(7, 70), 120))
+        self.assertIsNone(self.memory.look(2 * PERIOD_S, 120))
+        self.assertIsNotNone(self.memory.look(2 * PERIOD_S, 121))
+        self.memory.connected(2 * PERIOD_S, 121, 130)
+        self.assertIsNotNone(self.memory.look(3 * PERIOD_S, 130))
+        self.assertIsNotNone(self.memory.rise(DATA, stat(7, 70), 130))
+
+    def test_a_session_that_has_ended(self) -> None:
+        """The next one begins without a zxid; what was seen before still needs a rise."""
+        self.memory.ended(100)
+        self.memory.connected(PERIOD_S, 0, 200)
+        self.assertIsNone(self.memory.look(2 * PERIOD_S, 200))
+        self.memory.ended(201)
+        self.memory.connected(2 * PERIOD_S, 0, 300)
+        self.assertIsNotNone(self.memory.look(3 * PERIOD_S, 300))
 
     def test_before_it_is_connected(self) -> None:
         self.assertIsNone(Memory().look(PERIOD_S, 1))
