@@ -59,7 +59,10 @@ class VersionRise(SetData):
 
 
 class Memory:
-    """Remembers one ensemble for a client, and says when its version is to rise."""
+    """Remembers one ensemble for a client, and says when its version is to rise.
+
+    :ivar was_there: the client was there before this connection. An ensemble goes back between two connections.
+    """
 
     def __init__(self) -> None:
         self._known: ZnodeStat | None = None
@@ -68,6 +71,7 @@ class Memory:
         self._asked: float = math.inf  # the highest zxid seen before the look; inf: others may have come with it
         self._next_s = math.inf
         self._may_rise = True
+        self._has_connected = self.was_there = False
 
     def judge(self, stat: ZnodeStat) -> Verdict:
         """Compares the znode's stat with the one that is remembered.
@@ -106,6 +110,7 @@ class Memory:
         """
         self._next_s = now_s + PERIOD_S
         self._may_rise = True
+        self.was_there, self._has_connected = self._has_connected, self._known is not None
         if max(before, self._ended) <= self._covered:
             self._covered = zxid
         self._ended = 0

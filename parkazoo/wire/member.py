@@ -251,10 +251,10 @@ class Member(KazooClient):
             return  # the next connection reads it
         data, stat = answer
         verdict = self.memory.judge(stat)
-        if verdict is Verdict.NOTED:  # this client could not see it when it connected
+        if verdict is Verdict.NOTED and self.memory.was_there:  # it could not see that when it connected
             self.memory.take(stat)
             self.runtime.loop.call(partial(self.owner.went_back, self))
-        elif verdict is Verdict.GOES_ON:
+        elif verdict is not Verdict.WENT_BACK:
             rise = self.memory.rise(data or b"", stat, self.last_zxid)
             if rise is not None:
                 self.submit(rise, OnAnswer(self._has_risen))

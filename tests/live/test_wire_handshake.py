@@ -321,9 +321,13 @@ class TestRise(ConnectTest):
     """The version of the ensemble's identity, after the member has seen a change."""
 
     @contextmanager
-    def looking(self, notices: int = 0) -> Iterator[Any]:
-        with self.connecting(partial(writing, notices=notices)) as member:
-            self.wait_for(CONNECTED)
+    def looking(self, *before: Any, notices: int = 0) -> Iterator[Any]:
+        """A member that is about to look.
+
+        :param before: servers to which it has been connected before.
+        """
+        with self.connecting(*before, partial(writing, notices=notices)) as member:
+            self.wait_for(CONNECTED, *[CONNECTING, CONNECTED] * len(before))
             result = Result()
             self.owner.loop.call(lambda: member.keep_memory(math.inf))  # there is nothing to look for
             member.submit(SetData("/x", b"", -1), result)
@@ -332,8 +336,9 @@ class TestRise(ConnectTest):
             yield member
 
     def kinds(self) -> list[int]:
-        """Of the requests after the handshake."""
-        return [HEADER.unpack_from(frame)[1] for frame in self.server.peers[0].frames[5:]]
+        """Of the requests after the handshake, in which a new session registers."""
+        peer = self.server.peers[-1]
+        return [HEADER.unpack_from(frame)[1] for frame in peer.frames[4 if peer.session else 5 :]]
 
     def test_it_rises(self) -> None:
         """Its data stays."""
@@ -345,10 +350,18 @@ class TestRise(ConnectTest):
 
     def test_another_client_has_noted_that_the_ensemble_went_back(self) -> None:
         """When it connected, this one could not see that."""
-        with self.looking(notices=1) as member:
+        may_break = threading.Event()
+        may_break.set()
+        with self.looking(breaking(may_break), notices=1) as member:
             wait_until(lambda: self.owner.gone_back, "the news")
             self.assertEqual(self.owner.gone_back, [member])
             self.assertEqual(self.kinds(), [SetData.type, GetData.type])
+
+    def test_a_note_about_the_time_before_it_came(self) -> None:
+        """A client that began after the restore has lost nothing by it, whenever another one notes that."""
+        with self.looking(notices=1):
+            wait_until(lambda: len(self.kinds()) == 3, "the rise")
+            self.assertEqual(self.owner.gone_back, [])
 
 
 class TestLook(unittest.TestCase):

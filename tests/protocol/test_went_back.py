@@ -148,5 +148,16 @@ class TestRise(unittest.TestCase):
         self.memory.connected(2 * PERIOD_S, 0, 300)
         self.assertIsNotNone(self.memory.look(3 * PERIOD_S, 300))
 
+    def test_whether_it_was_there(self) -> None:
+        """Before the connection that it has."""
+        self.assertFalse(self.memory.was_there)
+        self.memory.connected(PERIOD_S, 100, 200)
+        self.assertTrue(self.memory.was_there)
+        memory = Memory()
+        memory.connected(0.0, 0, 100)  # to a server that can only read: it is not asked
+        memory.take(stat(7, 70))
+        memory.connected(PERIOD_S, 100, 200)
+        self.assertFalse(memory.was_there)
+
     def test_before_it_is_connected(self) -> None:
         self.assertIsNone(Memory().look(PERIOD_S, 1))
