@@ -410,16 +410,19 @@ class Session(Generic[MemberT]):
         """See :meth:`parkazoo.engine.ports.Owner.went_back`."""
         if self.is_stopping:
             return
+        has_ended = self._standing.has_begun_anew(member)
         self._client.logger.error(
             "ensemble %s: it has gone back to an older copy of its data, so acknowledged writes are gone. The "
-            "client's session ends on all ensembles. See `parkazoo map check` and docs/operations/backup.md",
+            "client's session %s on all ensembles. See `parkazoo map check` and docs/operations/backup.md",
             member.name,
+            "has ended before" if has_ended else "ends",
             extra={"ensemble": member.name},
         )
         if (monitor := self._client.monitor) is not None:
             monitor.tell(EnsembleWentBack(member.name))
-        self._lose(f"ensemble {member.name} has gone back to an older copy of its data", error=WentBackError)
-        self._report()
+        if not has_ended:
+            self._lose(f"ensemble {member.name} has gone back to an older copy of its data", error=WentBackError)
+            self._report()
 
     def is_fatal(self, member: MemberT) -> bool:
         """See :meth:`parkazoo.engine.ports.Owner.is_fatal`."""

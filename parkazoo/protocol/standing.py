@@ -23,6 +23,7 @@ class Standing(Generic[MemberT]):
         self._states: dict[MemberT, str] = {}
         self._awaited: set[MemberT] = set()  # until they are connected
         self._shaken: set[MemberT] = set()  # until the requests that they have just lost have failed
+        self._anew: set[MemberT] = set()  # since the client was LOST, until they are connected
 
     def __getitem__(self, member: MemberT) -> str:
         """Its KeeperState; CLOSED if it has not begun."""
@@ -42,6 +43,7 @@ class Standing(Generic[MemberT]):
         self._states[member] = state
         if state in states.CONNECTED_STATES:
             self._awaited.discard(member)
+            self._anew.discard(member)
 
     def lost(self, member: MemberT, has_ephemerals: bool, has_watches: bool, has_unanswered: bool) -> bool:
         """Its connection is lost.
@@ -57,9 +59,14 @@ class Standing(Generic[MemberT]):
     def calmed(self, member: MemberT) -> None:
         self._shaken.discard(member)
 
+    def has_begun_anew(self, member: MemberT) -> bool:
+        """Whether the client has been LOST since it was connected there."""
+        return member in self._anew
+
     def begins_anew(self) -> None:
         """The client is LOST: nothing is left anywhere."""
         self._awaited.clear()
+        self._anew.update(self._states)
         for member, state in self._states.items():
             if state != KeeperState.EXPIRED_SESSION:
                 self._states[member] = KeeperState.CONNECTING

@@ -7,6 +7,7 @@ from typing import Any
 from kazoo.exceptions import ConnectionLoss, SessionExpiredError
 from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 
+from parkazoo.errors import WentBackError
 from parkazoo.protocol.order import children
 from tests.engine.test_session import AUTH_FAILED, CLOSED, CONNECTED, EXPIRED, SessionTest
 from tests.fakes.client import Client
@@ -258,6 +259,46 @@ class TestLost(StatesTest):
         self.assertEqual(client.states, [CONNECTING, AUTH_FAILED])
         self.assertEqual({client[name].state for name in "abc"}, {CLOSED})
         self.assert_over(client)
+
+
+class TestOlderCopy(StatesTest):
+    """Ensemble b has been restored from an older copy, as its member finds when it connects."""
+
+    def test_the_session_ends(self) -> None:
+        """On all ensembles, because acknowledged writes are gone."""
+        client = self.holding(joined="abc")
+        old = {name: client[name].session_id for name in "abc"}
+        client["a"].is_slow = True
+        waiting = self.call(client, "a")
+        with self.assertLogs("parkazoo.test", "ERROR") as logged:
+            client.session.went_back(client["b"])
+        self.assertIn("The client's session ends on all ensembles", logged.output[0])
+        self.assertIsInstance(waiting.value, WentBackError)
+        client["a"].is_slow = False
+        client.runtime.turn(CONNECT_S)
+        self.assertEqual(client.states, [EXPIRED, CONNECTING, CONNECTED])
+        for name in "abc":
+            self.assertIn("renew: ensemble b has gone back to an older copy of its data", client[name].told)
+            self.assertNotIn(old[name], client.ensembles[name].sessions)
+
+    def test_it_has_ended_before(self) -> None:
+        """The client has been LOST while b was away. Once more would only end what it has begun anew elsewhere."""
+        client = self.holding("ephemerals", joined="abc")
+        client["b"].lose()
+        client.session.expire("a test wants it")
+        client.runtime.turn(CONNECT_S)
+        self.assertEqual(client.states, NEW_LIFE)
+        sessions = [client[name].session_id for name in "ac"]
+        with self.assertLogs("parkazoo.test", "ERROR") as logged:
+            client.session.went_back(client["b"])
+        self.assertIn("The client's session has ended before on all ensembles", logged.output[0])
+        client.ensembles["b"].is_up = True
+        client.runtime.turn(2 * CONNECT_S)
+        self.assertEqual((client.states, client["b"].state), (NEW_LIFE, CONNECTED))
+        self.assertEqual([client[name].session_id for name in "ac"], sessions)
+        with self.assertLogs("parkazoo.test", "ERROR"):
+            client.session.went_back(client["b"])
+        self.assertEqual(client.states, [*NEW_LIFE, EXPIRED, CONNECTING])
 
 
 class TestWatches(StatesTest):
