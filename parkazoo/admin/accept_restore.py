@@ -9,31 +9,40 @@ from typing import Any
 
 from kazoo.exceptions import NoNodeError
 
-from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, unreachable
+from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, NoRightError, connect_to, unreachable
 from parkazoo.admin.publish import verify_identity
 from parkazoo.admin.read import read_map
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.placement import ENSEMBLE, join
 from parkazoo.protocol.went_back import FOUND, SEEN, is_notice
 
+UNREADABLE = "a client found an older state"
+
 
 def find_notices(client: AdminClient) -> dict[str, str]:
     """Returns what clients have noted on an ensemble since the last `accept_restore`, by path."""
-    found: dict[str, str] = {}
-    for name in sorted(filter(is_notice, client.children(ENSEMBLE)), key=int):
-        path = join(ENSEMBLE, name)
-        with suppress(NoNodeError):  # it has just been accepted
-            data, stat = client.call("get", path)
-            when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(stat.ctime / 1000))
-            found[path] = f"{_describe(data)}, {when} UTC"
-    return found
+    names = sorted(filter(is_notice, client.children(ENSEMBLE)), key=int)
+    found = {path: _read(client, path) for path in (join(ENSEMBLE, name) for name in names)}
+    return {path: told for path, told in found.items() if told is not None}
+
+
+def _read(client: AdminClient, path: str) -> str | None:
+    """Returns what a note says; None if it has just been accepted."""
+    try:
+        data, stat = client.call("get", path)
+    except NoNodeError:
+        return None
+    except NoRightError:  # clients let everybody read theirs
+        return UNREADABLE
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(stat.ctime / 1000))
+    return f"{_describe(data)}, {when} UTC"
 
 
 def _describe(data: bytes) -> str:
     with suppress(ValueError, RecursionError, TypeError, KeyError):
         about = json.loads(data)
-        return f"a client that had seen change {about[SEEN]} of {ENSEMBLE} found change {about[FOUND]}"
-    return "a client found an older state"
+        return f"a client that had seen change {about[SEEN]:d} of {ENSEMBLE} found change {about[FOUND]:d}"
+    return UNREADABLE
 
 
 def accept_restore(

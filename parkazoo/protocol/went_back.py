@@ -26,6 +26,7 @@ from parkazoo.types.znodes import ZnodeStat
 
 PERIOD_S = 10.0  # one rise in this time, for all clients of an ensemble together
 SEEN, FOUND = "seen", "found"  # versions, in the data of a notice
+MOST_DIGITS = 10  # of how often somebody has noted it: the servers count with 32 bits
 
 
 class Verdict(enum.Enum):
@@ -43,7 +44,7 @@ def restores(stat: ZnodeStat) -> int:
 
 def is_notice(name: str) -> bool:
     """Whether a child of ``/parkazoo/ensemble`` is a note that the ensemble went back."""
-    return name.isascii() and name.isdigit()
+    return name.isascii() and name.isdigit() and len(name) <= MOST_DIGITS
 
 
 class VersionLook(GetData):
