@@ -118,7 +118,7 @@ class SessionRenewed(NamedTuple):
 
 
 class EnsembleWentBack(NamedTuple):
-    """Tells of an ensemble that has come back with an older copy of its data. The client is LOST."""
+    """Tells of an ensemble that has come back with an older copy of its data. The client is LOST by now."""
 
     ensemble: str
 

@@ -306,6 +306,12 @@ class TestWentBack(ConnectTest):
         found, count = self.connects_again(marked(9, 95, notices=1), still)
         self.assertEqual((found[3:], count), ([Delete.type, ENSEMBLE], 1))
 
+    def test_another_client_has_noted_it_before(self) -> None:
+        """One note is enough, although this client could have seen it by itself."""
+        still = answer(0, code=BadVersionError.code) + marked(6, 60, notices=1)
+        found, count = self.connects_again(marked(6, 60, notices=1), still)
+        self.assertEqual((found[3:], count), ([Delete.type, ENSEMBLE], 1))
+
     def test_a_server_that_does_not_say_it(self) -> None:
         """The next is asked."""
         silent = answer(0, code=-4) + answer(0, code=-4)
