@@ -112,7 +112,8 @@ class Memory:
         self._next_s = now_s + PERIOD_S
         self._may_rise = True
         self.was_there, self._has_connected = self._has_connected, self._known is not None
-        if max(before, self._ended) <= self._covered:
+        # An ensemble that went back may have lower zxids than those that need no rise.
+        if zxid < self._covered or max(before, self._ended) <= self._covered:
             self._covered = zxid
         self._ended = 0
 

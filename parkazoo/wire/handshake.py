@@ -143,12 +143,17 @@ def _limit_s(member: Member) -> float:
     return float(member._session_timeout) / 1000 / attempts
 
 
+def _needed_zxid(member: Member) -> int:
+    """The zxid that a server must have reached. One that is behind, for good perhaps, may end a session."""
+    return 0 if member.is_renewing else member.last_zxid
+
+
 def _open_session(
     member: Member, address: Address, authenticate: Authenticate, attempt: ConnectAttempt, exchange: Exchange
 ) -> Steps[Established]:
     asked = Connect(
         0,
-        member.last_zxid,
+        _needed_zxid(member),
         member._session_timeout,
         member._session_id or 0,
         member._session_passwd,
@@ -268,7 +273,7 @@ def _ask_first(member: Member, attempt: ConnectAttempt, exchange: Exchange, open
         while exchange.state == CONNECTING:
             exchange.receive_handshake((yield from receive(attempt)))
     except (Closed, ConnectionResetError, BrokenPipeError):
-        lost = ", or have lost data that this client has seen" if member.last_zxid else ""
+        lost = ", or have lost data that this client has seen" if _needed_zxid(member) else ""
         raise ConnectionDropped(
             f"the server closed the connection before it answered: it may have no quorum{lost}"
         ) from None

@@ -22,6 +22,7 @@ from parkazoo.wire.own_read import CONFIG
 from tests.fakes.conversation import PASSWORD, SESSION, STAT, answer, connect_answer, data_answer, framed
 from tests.fakes.result import Result
 from tests.live.test_wire_connect import (
+    CONNECT,
     CONNECTED,
     CONNECTING,
     HANDSHAKE_ANSWERS,
@@ -207,6 +208,29 @@ class TestExpired(ConnectTest):
             self.assertEqual(asked(self.server.peers[0])[-1], CloseInstance.type)
             self.assertEqual([peer.session for peer in self.server.peers], [0, 0])
             self.assertEqual(asked(self.server.peers[1]), [ENSEMBLE, Create.type, MAP, CONFIG])
+
+    def test_a_session_that_is_given_up_while_servers_are_behind(self) -> None:
+        """They take no client that has seen a higher zxid: to end a session and begin another, none is needed."""
+
+        def behind(peer: Peer) -> None:
+            peer.read()
+            if CONNECT.unpack_from(peer.frames[0])[1]:
+                peer.close()
+                return
+            peer.send(connect_answer(session=peer.session or OTHER_SESSION))
+            while True:
+                peer.send(reply_to(peer.read()))
+
+        may_break = threading.Event()
+        with self.connecting(breaking(may_break), behind) as member:
+            self.wait_for(CONNECTED)
+            may_break.set()
+            wait_until(lambda: len(self.server.peers) > 2, "attempts in vain")
+            self.assertEqual(self.owner.states, [CONNECTED, CONNECTING])
+            self.owner.loop.call(lambda: member.renew("a test wants it"))
+            self.wait_for(CONNECTED, CONNECTING, CONNECTED)
+            self.assertEqual(asked(self.server.peers[-2])[-1], CloseInstance.type)
+            self.assertEqual([peer.session for peer in self.server.peers[-2:]], [SESSION, 0])
 
 
 def stat(version: int, mzxid: int, notices: int = 0) -> bytes:

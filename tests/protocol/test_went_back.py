@@ -148,6 +148,12 @@ class TestRise(unittest.TestCase):
         self.memory.connected(2 * PERIOD_S, 0, 300)
         self.assertIsNotNone(self.memory.look(3 * PERIOD_S, 300))
 
+    def test_lower_zxids(self) -> None:
+        """Of an ensemble that went back: a new session sees changes there too."""
+        self.memory.connected(PERIOD_S, 0, 50)
+        self.assertIsNone(self.memory.look(2 * PERIOD_S, 50))
+        self.assertIsNotNone(self.memory.look(2 * PERIOD_S, 51))
+
     def test_whether_it_was_there(self) -> None:
         """Before the connection that it has."""
         self.assertFalse(self.memory.was_there)
