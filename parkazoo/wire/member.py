@@ -64,6 +64,7 @@ class Member(KazooClient):
     """
 
     hosts: list[Server]
+    last_zxid: int
     _live: Event
     _stopped: Event
     _child_watchers: defaultdict[str, set[Watch]]
