@@ -6,7 +6,7 @@ import json
 import unittest
 
 from parkazoo.protocol.placement import ENSEMBLE
-from parkazoo.protocol.went_back import PERIOD_S, Memory, Verdict, is_notice, restores
+from parkazoo.protocol.went_back import MOST_PAUSE_S, PERIOD_S, Memory, Verdict, is_notice, restores
 from parkazoo.types.znodes import ZnodeStat
 
 DATA = b"which ensemble"
@@ -127,6 +127,24 @@ class TestRise(unittest.TestCase):
         self.memory.expect_others()
         self.assertIsNone(self.memory.rise(DATA, stat(8, 115), 120))
         self.assertIsNotNone(self.memory.look(2 * PERIOD_S, 120))
+
+    def test_one_of_many_clients(self) -> None:
+        """It looks ever less often while others have the version rise, and as often as at first when it has to."""
+        at_s, pauses = 0.0, []
+        for version in range(8, 14):
+            before_s, at_s = at_s, self.next_look_s(at_s)
+            pauses.append(at_s - before_s)
+            self.assertIsNone(self.memory.rise(DATA, stat(version, 10 * version), 1000))
+        self.assertEqual(pauses, [PERIOD_S, PERIOD_S, 2 * PERIOD_S, 4 * PERIOD_S, MOST_PAUSE_S, MOST_PAUSE_S])
+        at_s = self.next_look_s(at_s)
+        self.assertIsNotNone(self.memory.rise(DATA, stat(version, 10 * version), 1000))
+        at_s = self.next_look_s(at_s)
+        self.assertEqual(self.next_look_s(at_s) - at_s, PERIOD_S)
+
+    def next_look_s(self, now_s: float) -> float:
+        while not self.memory.look(now_s, 1000):
+            now_s += PERIOD_S
+        return now_s
 
     def test_without_the_right(self) -> None:
         """It looks on, because the stat shows what others note; and tries again on the next connection."""
