@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,9 +20,9 @@ NAME = "beside"
 COLUMN = "like with like?"  # of the tables that are meant
 
 
-def section(thesis: Mapping[str, Any] | None) -> Section:
+def section(thesis: Sequence[Mapping[str, Any]]) -> Section:
     """
-    :param thesis: the results of its scenario; None if there are none.
+    :param thesis: the results of its scenario, or of its parts.
     """
     found = [
         table for page in pages(ROOT / "docs" / "design") for table in tables(page) if COLUMN in table.columns
@@ -36,10 +36,10 @@ def section(thesis: Mapping[str, Any] | None) -> Section:
     )
 
 
-def _thesis(document: Mapping[str, Any]) -> Table:
+def _thesis(documents: Sequence[Mapping[str, Any]]) -> Table:
     """What it compared: three ensembles and one."""
-    ours = times_of_base(fold(document["runs"]))
-    command = command_of(document)
+    ours = times_of_base([run for each in documents for run in fold(each["runs"])])
+    command = command_of({**documents[0], "part": ""})
     lines = [
         Line(
             f"{each.load}, {each.of}: three ensembles, in kazoo's requests/s on one ({each.source})",

@@ -63,7 +63,7 @@ def make() -> Whole:
     ratios = medians([raw for raw in raws if "comparisons" in raw.document])
     answers = {section.name: section.answers for section in measured}
     points = over_commits.find_points(raws)
-    thesis = chosen[SCENARIO].document if SCENARIO in chosen else None
+    thesis = [raw.document for raw in chosen.values() if raw.document["scenario"] == SCENARIO]
     before = [beside.section(thesis), claims.section(raws, answers, ratios), over_commits.section(points)]
     front = replace(make_front({name: raw.document for name, raw in chosen.items()}, ratios), sections=before)
     sections = [*measured, reported.section()]
