@@ -25,6 +25,7 @@ from parkazoo import (
     ParKazooClient,
     PartlyDoneError,
     RequestTooLargeError,
+    WentBackError,
     types,
 )
 from parkazoo.fsck import Report, check
@@ -425,7 +426,7 @@ for policy in (Always(), Linearizable(), Time(3), Watch(raises=True), LockPolicy
 
 try:
     zk.start()
-except (ClusterMapError, ForkError, AnswerLostError, RequestTooLargeError) as error:
+except (ClusterMapError, ForkError, AnswerLostError, RequestTooLargeError, WentBackError) as error:
     assert_type(str(error), str)
 except CrossEnsembleError as error:
     assert_type(error.operations, tuple[tuple[str, str, str], ...])
