@@ -134,6 +134,8 @@ class Memory:
         """
         if self._known is None or zxid <= self._covered or now_s < self._next_s:
             return None
+        if now_s > self._next_s + MOST_PAUSE_S:  # it has seen nothing for a while: the others may have ended
+            self._pause_s = PERIOD_S
         self._next_s = now_s + self._pause_s
         self._asked = zxid
         return VersionLook(ENSEMBLE, None)

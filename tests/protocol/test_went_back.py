@@ -141,6 +141,16 @@ class TestRise(unittest.TestCase):
         at_s = self.next_look_s(at_s)
         self.assertEqual(self.next_look_s(at_s) - at_s, PERIOD_S)
 
+    def test_one_that_was_idle(self) -> None:
+        """The others may be gone: it looks as often as at first."""
+        at_s = 0.0
+        for version in range(8, 14):
+            at_s = self.next_look_s(at_s)
+            self.assertIsNone(self.memory.rise(DATA, stat(version, 10 * version), 1000))
+        at_s = self.next_look_s(at_s + 3 * MOST_PAUSE_S)
+        self.assertIsNone(self.memory.rise(DATA, stat(14, 140), 1000))
+        self.assertEqual(self.next_look_s(at_s) - at_s, PERIOD_S)
+
     def next_look_s(self, now_s: float) -> float:
         while not self.memory.look(now_s, 1000):
             now_s += PERIOD_S
