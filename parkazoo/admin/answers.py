@@ -6,6 +6,7 @@ The formats are ZooKeeper's, 3.5 to 3.9.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -66,6 +67,18 @@ def parse_monitor(said: str) -> dict[str, str]:
     """Returns the values in an answer to ``mntr`` by name, without the ``zk_`` before it."""
     lines = (line.partition("\t") for line in said.splitlines())
     return {name[3:]: value.strip() for name, tab, value in lines if tab and name.startswith("zk_")}
+
+
+def number_of(values: Mapping[str, str] | None, *names: str) -> float | None:
+    """Returns the first of these that is there, and is a number; with Prometheus' provider, some names differ.
+
+    :param values: as `parse_monitor` or `parse_configuration` returns them.
+    """
+    for name in names:
+        with suppress(KeyError, ValueError):
+            number = float((values or {})[name])
+            return number if math.isfinite(number) else None
+    return None
 
 
 def parse_server(said: str) -> dict[str, str]:

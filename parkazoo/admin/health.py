@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from parkazoo.admin.answers import NOT_LISTED
+from parkazoo.admin.answers import NOT_LISTED, number_of
 from parkazoo.admin.check import MapProblem
 from parkazoo.admin.clients import TIMEOUT_S, Auth
 from parkazoo.admin.inquiry import ADMIN_PORT, Inquiry, inquire
@@ -193,7 +193,7 @@ def _judge_quorum(name: str, servers: Sequence[ServerStatus], told: Sequence[Inq
         )
     followers = sum(each.role == "follower" for each in serving)
     for leader in leaders:
-        synced = _number(own[leader].monitor, "synced_followers") if leader in own else None
+        synced = number_of(own[leader].monitor, "synced_followers") if leader in own else None
         if synced is not None and synced < followers:
             yield HealthFinding(
                 WARNING,
@@ -209,8 +209,8 @@ def _judge_quorum(name: str, servers: Sequence[ServerStatus], told: Sequence[Inq
 def _judge_links(told: Sequence[Inquiry]) -> Iterator[HealthFinding]:
     """By how often a server came back into its quorum, the first time included, and how long it has been there."""
     for each in told:
-        times = _number(each.monitor, "cnt_unavailable_time", "unavailable_time_count")
-        since_ms = _number(each.monitor, "uptime")
+        times = number_of(each.monitor, "cnt_unavailable_time", "unavailable_time_count")
+        since_ms = number_of(each.monitor, "uptime")
         if times is not None and since_ms is not None and times > OFTEN and since_ms < LATELY_S * 1000:
             yield HealthFinding(
                 WARNING,
@@ -226,8 +226,8 @@ def _judge_links(told: Sequence[Inquiry]) -> Iterator[HealthFinding]:
 
 def _judge_disks(told: Sequence[Inquiry]) -> Iterator[HealthFinding]:
     for each in told:
-        times = _number(each.monitor, "cnt_fsynctime", "fsynctime_count")
-        whole_ms = _number(each.monitor, "sum_fsynctime", "fsynctime_sum")
+        times = number_of(each.monitor, "cnt_fsynctime", "fsynctime_count")
+        whole_ms = number_of(each.monitor, "sum_fsynctime", "fsynctime_sum")
         if times is None or whole_ms is None or times < FEW_FSYNCS or whole_ms < SLOW_FSYNC_MS * times:
             continue
         yield HealthFinding(
@@ -300,7 +300,7 @@ def _judge_words(told: Sequence[Inquiry]) -> Iterator[HealthFinding]:
 
 def _judge_limits(told: Sequence[Inquiry]) -> Iterator[HealthFinding]:
     for each in told:
-        most = _number(each.settings, "maxClientCnxns") or 0  # none, or no limit
+        most = number_of(each.settings, "maxClientCnxns") or 0  # none, or no limit
         by_host = Counter(one.address.rpartition(":")[0] for one in each.connections or ())
         for host, number in by_host.items():
             if most > 0 and number >= NEARLY * most:
@@ -313,7 +313,7 @@ def _judge_limits(told: Sequence[Inquiry]) -> Iterator[HealthFinding]:
                     "the server closes further ones from there as they come",
                     "raise maxClientCnxns in zoo.cfg, or have programs there share clients",
                 )
-        opened, limit = (_number(each.monitor, f"{name}_file_descriptor_count") for name in ("open", "max"))
+        opened, limit = (number_of(each.monitor, f"{name}_file_descriptor_count") for name in ("open", "max"))
         if opened is not None and limit and opened >= NEARLY * limit:
             yield HealthFinding(
                 WARNING,
@@ -436,15 +436,6 @@ def _buffer(each: Inquiry, takes_default: bool | None) -> str | None:
 def _property(each: Inquiry, name: str) -> str | None:
     value = (each.properties or {}).get(name)
     return value if isinstance(value, str) else None
-
-
-def _number(values: Mapping[str, str] | None, *names: str) -> float | None:
-    """The first of these that is there; with the metrics provider of Prometheus, some names differ."""
-    told = next((values[name] for name in names if name in values), "") if values else ""
-    try:
-        return float(told)
-    except ValueError:
-        return None
 
 
 def _grouped(values: Mapping[str, str | None]) -> dict[str, list[str]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from parkazoo.admin.answers import (
     ServerConnection,
+    number_of,
     parse_connections,
     parse_monitor,
     parse_server,
@@ -191,11 +191,11 @@ def parse_look(ensemble: str, server: str, at_s: float, asked: int, answers: Map
         connected=None if connected is None else max(0, connected - 1),  # the one that asks
         znodes=_whole(server_says.get("Node count")),
         # with the metrics provider of Prometheus, the names differ
-        reads=_number(monitor, "cnt_readlatency", "readlatency_count"),
-        writes=_number(monitor, "cnt_updatelatency", "updatelatency_count"),
-        p99_ms=_number(monitor, "p99_updatelatency", 'updatelatency{quantile="0.99"}'),
-        watches=_number(monitor, "watch_count"),
-        up_ms=_number(monitor, "uptime"),
+        reads=number_of(monitor, "cnt_readlatency", "readlatency_count"),
+        writes=number_of(monitor, "cnt_updatelatency", "updatelatency_count"),
+        p99_ms=number_of(monitor, "p99_updatelatency", 'updatelatency{quantile="0.99"}'),
+        watches=number_of(monitor, "watch_count"),
+        up_ms=number_of(monitor, "uptime"),
         connections=parse_connections(said["cons"]) if "cons" in said else None,
         silent=silent,
     )
@@ -413,15 +413,3 @@ def _whole(text: str | None, base: int = 10) -> int | None:
         return None if text is None else int(text, base)
     except ValueError:
         return None
-
-
-def _number(values: Mapping[str, str], *names: str) -> float | None:
-    """The first of these that is there, and is a number."""
-    for name in names:
-        if name in values:
-            try:
-                number = float(values[name])
-            except ValueError:
-                continue
-            return number if math.isfinite(number) else None
-    return None
