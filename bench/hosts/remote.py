@@ -125,7 +125,7 @@ class Remote:
         """
         self.connect()
         try:
-            channel = self._connection.transport.open_session(timeout=CONNECT_TIMEOUT_S)
+            channel = self._connection.transport.open_session(timeout=timeout_s or ANSWER_TIMEOUT_S)
             with channel:
                 channel.set_combine_stderr(True)
                 channel.settimeout(timeout_s)
