@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.pages.raw import Raw
 from bench.scenarios.catalogue import SCENARIOS
-from bench.scenarios.evaluation import SIZES, stem
+from bench.scenarios.evaluation import SIZES, Parts, stem
 from bench.scenarios.repetitions import fold
 from bench.scenarios.results import MEASURED
 
@@ -16,6 +16,8 @@ MOST_TOO_SHORT = 0.25  # of a document's loads; one that has more was not measur
 
 def choose(raws: Sequence[Raw]) -> dict[str, Raw]:
     """Of each scenario, or part of one, the newest results that were measured well; if none were, the best.
+
+    A scenario's results are left out when each of its parts was measured after them.
 
     :param raws: any; those of no scenario are left out, and those of the sizes that are for something else.
     """
@@ -29,7 +31,17 @@ def choose(raws: Sequence[Raw]) -> dict[str, Raw]:
         ):
             of.setdefault((document["scenario"], document.get("part", "")), []).append(raw)
     order = sorted(of, key=lambda piece: ([*SCENARIOS].index(piece[0]), piece[1]))
-    return {stem(*piece): max(of[piece], key=_rank) for piece in order}
+    best = {piece: max(of[piece], key=_rank) for piece in order}
+    return {stem(*piece): raw for piece, raw in best.items() if not _is_measured_again(piece, best)}
+
+
+def _is_measured_again(piece: tuple[str, str], best: Mapping[tuple[str, str], Raw]) -> bool:
+    scenario, part = piece
+    whole = SCENARIOS[scenario].SIZES[SIZES[-1]]
+    if part or not isinstance(whole, Parts):
+        return False
+    later = {of for (name, of), raw in best.items() if name == scenario and raw.date > best[piece].date}
+    return {*whole} <= later
 
 
 def _rank(raw: Raw) -> tuple[float, str]:

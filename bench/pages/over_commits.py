@@ -19,6 +19,7 @@ from bench.report.text import NOTHING
 from bench.scenarios import ensembles_added, scaling, writes_deferred
 from bench.scenarios.evaluation import SIZES
 from bench.scenarios.repetitions import fold
+from bench.scenarios.scaling_sizes import LOW
 from bench.scenarios.thesis_runs import SCENARIO, best_of
 from bench.scenarios.writes_deferred import DEFERRED, MODES, SYNC, requests_s
 from bench.statistics import Spread, range_of, ratio
@@ -130,8 +131,12 @@ Found = Iterator[tuple[str, str, float, bool]]  # group, figure, value, whether 
 
 
 def _scaling(document: Mapping[str, Any]) -> Found:
+    limit = scaling.limit_of(document)
+    under = "" if limit in LOW else f", {limit}"
     for load, of in scaling.times_of_one(document).items():
-        yield from ((SCALES, f"{load}, {count} ensembles", each, True) for count, each in of.items() if count > 1)
+        for count, times in of.items():
+            if count > 1:
+                yield SCALES, f"{load}, {count} ensembles{under}", times, True
 
 
 def _growth(document: Mapping[str, Any]) -> Found:

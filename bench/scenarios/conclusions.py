@@ -14,7 +14,7 @@ from bench.scenarios.evaluation import READ_SHARES
 from bench.scenarios.repetitions import fold
 from bench.scenarios.scaling_sizes import HASHED, HOT
 
-Documents = Mapping[str, Mapping[str, Any]]  # by scenario
+Documents = Mapping[str, Mapping[str, Any]]  # by scenario, or part of one
 Ratios = Mapping[str, float]  # by load of bench.client
 
 SCALES, COSTS, NO_HELP = "Does it scale?", "What does it cost?", "When does it not help?"
@@ -27,7 +27,7 @@ PLOT_WIDTH, PLOT_HEIGHT = 4.4, 3.3  # inches: a phone shows it without scrolling
 
 def make_front(documents: Documents, ratios: Ratios) -> Front:
     """
-    :param documents: of the scenarios that were measured.
+    :param documents: what was measured.
     :param ratios: of loads of bench.client, the median; empty if it did not run.
     """
     folded = {name: {**each, "runs": fold(each["runs"])} for name, each in documents.items()}
@@ -51,12 +51,12 @@ def _sentence(text: str) -> str:
 
 
 def _scales(documents: Documents) -> str:
-    document = documents.get(scaling.NAME)
-    times = scaling.times_of_one(document) if document else {}
+    document = scaling.chosen(documents, scaling.SCALING)
+    times = scaling.times_of_one(document)
     several = {
         load: {count: each for count, each in times.get(load, {}).items() if count > 1} for load in READ_SHARES
     }
-    if document is None or not any(several.values()):
+    if not any(several.values()):
         return f"{NOT_HERE} (python -m bench.scenarios {scaling.NAME} --emulate)"
     counts = sorted({count for of in several.values() for count in of})
     writes, reads = (
@@ -110,8 +110,7 @@ def _no_help(documents: Documents, ratios: Ratios) -> Iterable[str]:
         ratios.get("ensembles-sync"),
         "the operations/s that it does on one",
     )
-    document = documents.get(scaling.NAME)
-    shares = scaling.share_of_even(document) if document else {}
+    shares = scaling.share_of_even(scaling.chosen(documents, scaling.SKEW))
     of_even = "the writes of evenly spread ones"
     yield _said("if all writes go to one directory", ", three ensembles do", shares.get(HOT), of_even)
     yield _said("if the directory of each write is drawn anew", ", they do", shares.get(HASHED), of_even)
@@ -130,8 +129,7 @@ def _figure(value: float | None) -> str:
 
 
 def _plots(documents: Documents) -> list[Plot]:
-    document = documents.get(scaling.NAME)
-    times = scaling.times_of_one(document) if document else {}
+    times = scaling.times_of_one(scaling.chosen(documents, scaling.SCALING))
     lines = {
         load: [(count, each) for count, each in sorted(of.items()) if not math.isnan(each)]
         for load, of in times.items()

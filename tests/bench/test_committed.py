@@ -107,6 +107,18 @@ class TestChosen(unittest.TestCase):
         upload = raw("b.json", 1, {"scenario": "chaos", "part": "upload", "runs": [], "uploads": [{}]})
         self.assertEqual(choose([upload, whole]), {"chaos": whole, "chaos-upload": upload})
 
+    def test_a_scenario_whose_parts_were_all_measured_later(self) -> None:
+        def topologies(day: int, **part: str) -> Raw:
+            return raw(f"{day}.json", day, {"scenario": "topologies", "runs": [run(20)], **part})
+
+        whole, links, processors = topologies(2), topologies(3, part="links"), topologies(3, part="processors")
+        early = topologies(1, part="processors")
+        self.assertEqual({*choose([whole, links])}, {"topologies", "topologies-links"})
+        self.assertEqual(
+            {*choose([whole, links, early])}, {"topologies", "topologies-links", "topologies-processors"}
+        )
+        self.assertEqual({*choose([whole, links, processors])}, {"topologies-links", "topologies-processors"})
+
     def test_what_shows_something_else(self) -> None:
         others: list[dict[str, Any]] = [
             {"scenario": "scaling", "runs": [run(20)], "about": {"date": DATED.format(1), "size": "large"}},
@@ -150,6 +162,14 @@ class TestConclusions(unittest.TestCase):
         self.assertIn(f"do ({conclusions.SHORT}) times the writes", said)
         said = self.answers(scaling=self.scaling(base))[conclusions.SCALES]
         self.assertIn(conclusions.NOT_HERE, said.lower())
+
+    def test_of_parts_the_one_that_shows_most(self) -> None:
+        base, three, six = ("kazoo", "1x3", 100.0), ("parkazoo", "3x3", 290.0), ("parkazoo", "6x3", 500.0)
+        parts = {"scaling-1mbit": self.scaling(base, three, six), "scaling-others": self.scaling(base, three)}
+        parts["scaling-unlimited"] = self.scaling(base, three, six, six, limit=None)
+        said = conclusions.answers_of(parts, {})[conclusions.SCALES]
+        self.assertIn("3 and 6 ensembles do 2.9 and 5 times the writes of one", said)
+        self.assertIn("1 Mbit/s", said)
 
     def test_what_does_it_cost(self) -> None:
         felt = [{"writes": {"p99_s": each}} for each in (1.0, 1.5, 2.0)]
