@@ -17,11 +17,12 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from kazoo.client import KazooClient
+from kazoo.retry import KazooRetry, RetryFailedError
 
 from bench.load.bare_process import BareClients
 from bench.load.deferred_loop import run_deferred
 from bench.load.loops import run_closed, run_open, run_window
-from bench.load.meeting import Meeting
+from bench.load.meeting import Meeting, MeetingError
 from bench.load.plan import BARE, LATE_S, Plan
 from bench.load.record import Account, Record
 from bench.load.requests import Requests, make_znodes, name_directories
@@ -65,11 +66,18 @@ class Clients:
         return Account(begun_s, ended_s, cpu_s / (ended_s - begun_s), self._rows(), self._all_errors())
 
     def _connect(self, index: int) -> None:
-        """To each ensemble: a client of ours has started when it is connected to one of them."""
-        client, plan = self._clients[index], self._plan
-        client.start(plan.connect_timeout_s)
-        for result in [client.exists_async(f"{path}/connected") for path in self._paths[: plan.ensembles]]:
-            result.get(timeout=plan.connect_timeout_s)
+        """To each ensemble: a client of ours has started when it is connected to one of them.
+
+        In a crowd a connection is lost before all are there; the client comes back.
+        """
+        client, within_s = self._clients[index], self._plan.connect_timeout_s
+        client.start(within_s)
+        ask = KazooRetry(**CONNECTION_RETRY, deadline=within_s, sleep_func=client.handler.sleep_func)
+        try:
+            for path in self._paths[: self._plan.ensembles]:
+                ask(client.exists, f"{path}/connected")
+        except RetryFailedError:
+            raise MeetingError(f"a client is not connected to all ensembles within {within_s:.0f} s") from None
 
     def _ask(self, index: int) -> None:
         plan = self._plan

@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from kazoo.exceptions import ConnectionLoss, SessionExpiredError
+
 from bench.lab import Ensembles, LabError, Shape
+from bench.load.meeting import MeetingError
 from bench.load.plan import Plan, PlanError
-from bench.load.process import allow_all_files
+from bench.load.process import Clients, allow_all_files
 from bench.load.record import ANSWERED
 from bench.load.requests import CREATE, DELETE, GET, SESSION, SET, name_directories
 from bench.load.result import Result, read_result
@@ -25,6 +28,24 @@ from bench.scenarios.roles import find_line
 from parkazoo import ParKazooClient
 
 SHAPE = Shape(2, 1)
+
+
+class TestConnecting(unittest.TestCase):
+    def connect(self, *answers: Any, within_s: float) -> mock.Mock:
+        client = mock.Mock()
+        client.exists.side_effect = answers
+        plan = Plan("parkazoo", "h:1", "/bench", "x", ensembles=2, connect_timeout_s=within_s)
+        with mock.patch("bench.load.process.make_client", return_value=client):
+            Clients(plan, 0)._connect(0)
+        return client
+
+    def test_a_connection_that_is_lost_before_all_are_there(self) -> None:
+        client = self.connect(ConnectionLoss, SessionExpiredError, None, None, within_s=60.0)
+        self.assertEqual(client.exists.call_count, 4)
+
+    def test_one_that_does_not_come_back(self) -> None:
+        with self.assertRaisesRegex(MeetingError, "not connected to all ensembles within 0 s"):
+            self.connect(ConnectionLoss, within_s=0.01)
 
 
 class TestLoad(unittest.TestCase):

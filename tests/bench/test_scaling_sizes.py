@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from bench import RUNS
 from bench.disk_wait import compile_library, environment
 from bench.lab import NotPossible, Shape
 from bench.loopback import Loopback
@@ -23,7 +24,7 @@ from bench.scenarios.evaluation import RATE_BYTES_S, Evaluation
 from bench.scenarios.results import show
 from bench.scenarios.scaling_sizes import NO_LIMIT, SHARES, SIZES, Limit, Size
 from tests.bench.test_report import LONG_S, SAVED, with_windows
-from tests.bench.test_too_short import RUNS, run
+from tests.bench.test_too_short import run
 
 MOST_S = 30 * 60
 WAIT_S = 0.05

@@ -122,7 +122,7 @@ class TestReports(unittest.TestCase):
                 draw([short])
 
     def test_windows_that_were(self) -> None:
-        """Of 128 clients with 1.4 s a call 16.4 a second ended in one of a second: a figure, and it means nothing."""
+        """Of 128 clients with 1.4 s a call 16.4 a second ended: a figure without a meaning."""
         requests = [(100 + number / 100, 1.4, GET, ANSWERED) for number in range(16)]
         found = run(0.1) | summarise([result(*requests, measure_s=1.0)], {"m": 0.99}, 1.0) | {"repeats": 0}
         self.assertEqual(found["rates"]["all"], 16)
