@@ -21,6 +21,7 @@ from bench.statistics import WINDOW_MEDIANS
 LOAD = "writes"
 WAITING = {"connect_timeout_s": 300.0, "begin_timeout_s": 350.0}  # all clients are on one machine
 LEAST_WINDOW_S, MOST_CROWD_S = 20.0, 150.0
+SLOWER = 2  # times: past the best, more clients do fewer requests/s
 
 
 def gather(evaluation: Evaluation, size: Size, ensembles: Ensembles, gatherings: Sequence[Gathering]) -> None:
@@ -30,14 +31,15 @@ def gather(evaluation: Evaluation, size: Size, ensembles: Ensembles, gatherings:
         counts = {"nodes": each.nodes, "processes": each.processes, "threads": each.threads}
         wait_s = each.clients / most if most else 0.0
         least_s = min(LEAST_WINDOW_S, 10 * size.measure_s)
-        measure_s = max(least_s, math.ceil(MORE_MEDIANS * WINDOW_MEDIANS * wait_s))
+        needs_s = math.ceil(MORE_MEDIANS * WINDOW_MEDIANS * wait_s)
         point = {"subject": f"{each.system} {each.shape}", "is_limited": False, "load": LOAD, "step": CROWD}
         point["clients"] = list(counts.values())
-        if why := find_obstacle(evaluation, counts, measure_s, MOST_CROWD_S):
+        if why := find_obstacle(evaluation, counts, max(least_s, needs_s), MOST_CROWD_S):
             evaluation.not_measured(f"{each.clients:,} clients of {point['subject']}", why, **point)
             return
         settings = {**settings_of(size, LOAD), **WAITING, **counts}
-        settings |= {"warm_up_s": max(size.warm_up_s, WARM_UP_WAITS * wait_s), "measure_s": measure_s}
+        settings["warm_up_s"] = max(size.warm_up_s, WARM_UP_WAITS * wait_s)
+        settings["measure_s"] = max(least_s, min(SLOWER * needs_s, MOST_CROWD_S))
         try:
             run = evaluation.run(ensembles, evaluation.plan(ensembles, each.system, **settings), point)
         except LoadError:
