@@ -56,7 +56,7 @@ FIGURES: Sequence[tuple[str, str, str, Find, Write, str]] = (
         "writes",
         _replicated,
         milliseconds,
-        "more from 13 on",
+        "sublinear, from 13 to 15 on",
     ),
     ("figure 4: registrations/s; ours sessions", "connects", "writes", _rate, rate, "slightly fewer"),
     ("figure 5: puts/s", "servers", "writes", _rate, rate, "slightly fewer"),
@@ -85,6 +85,7 @@ def _elections(document: Document) -> Iterator[Line]:
     of: dict[str, list[Run]] = {}
     for trial in document["trials"]:
         of.setdefault(trial["group"], []).append(trial)
+    of_candidates = f"{OTHERS}; theirs is the time until a candidate leads or follows"
     for figure, name, measured, what, theirs in (
         (1, "servers", "elected_s", "the election, as the new leader says, ms", "slightly less"),
         (2, "timeout", "took_s", "from the loss of a leader to an answer, ms", "linear"),
@@ -96,7 +97,7 @@ def _elections(document: Document) -> Iterator[Line]:
             if (match := pattern.search(group)) and found:
                 points.append((float(match[1]), quantiles(found, (0.5,))[0]))
         unit = {"servers": "servers", "timeout": "s until it is given up"}[name]
-        yield from _line(f"figure {figure}: {what}", points, unit, milliseconds, theirs, OTHERS, document)
+        yield from _line(f"figure {figure}: {what}", points, unit, milliseconds, theirs, of_candidates, document)
 
 
 def _loads(document: Document) -> Iterator[Line]:
@@ -147,7 +148,7 @@ def _uploads(document: Document) -> Iterator[Line]:
     took = [(each["hosts"], each["one_by_one_s"]) for each in uploads]
     rates = [(hosts, 1 / took_s) for hosts, took_s in took]
     for what, points, write, theirs in (
-        ("figure 9: matrices/s, uploaded one by one", rates, rate, "inversely proportional"),
+        ("figure 9: matrices/s, uploaded one by one", rates, rate, "almost inversely proportional"),
         ("figure 15: a matrix uploaded one by one, ms", took, milliseconds, "linear"),
     ):
         yield from _line(what, points, "hosts", write, theirs, alike, document)

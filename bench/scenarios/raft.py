@@ -81,7 +81,8 @@ SIZES: dict[str, Any] = {
         entry_sizes=(10, 10_000),
         missed_s=(0, 4),
     ),
-    # The report on Raft had one client on 25 servers, if its captions say nothing else.
+    # Captions and section IV of the report on Raft have 25 servers. It does not say how many clients, but
+    # where they are varied: one here.
     "full": Parts(
         servers=Size(1, counted={**ODD, **SEVERAL}, **FIVE_TIMES),
         sizes=Size(1, fixed=TWENTY_FIVE, sizes=(10, 1_000, 10_000, 100_000, 1_000_000), **FIVE_TIMES),
@@ -265,7 +266,7 @@ def show(document: Mapping[str, Any]) -> Section:
             "A snapshot is sent where servers are told to send no entries (forceSnapshotSync).",
             *_compared(document),
             f"Values of 100 kB and more are written by {LARGE_CLIENTS} clients at most, on servers of their own.",
-            "Figures of plain kazoo are ZooKeeper's (ZAB), measured as Raft's were.",
+            "Figures of plain kazoo are ZooKeeper's (ZAB), not Raft's.",
             *caveats_of(document),
         ],
         _answers(runs),

@@ -255,9 +255,9 @@ def _note(missing: Sequence[Mapping[str, Any]], subject: str, load: str, step: s
     ]
     name = _printed_in(subject, load, step)
     if name == PRINTED_AGAIN and _printed(subject, load, step, number):
-        notes.insert(0, f"table 6.5a again: {number} processes of {CLIENTS[name]} threads")
+        notes.insert(0, f"table 6.5a again: {number} process{'es' * (number > 1)} of {CLIENTS[name]} threads")
     if why := MISPRINTS.get((name, number)):
-        notes.insert(0, f"misprint, or clients were lost: {why}")
+        notes.insert(0, why)
     return ". ".join(notes)
 
 

@@ -229,8 +229,8 @@ def show(document: Mapping[str, Any]) -> Section:
         tables,
         plots,
         [
-            "A deferred write is not durable, and not visible to others, when its call returns. Theirs is durable "
-            "then, on more servers than a quorum; only its order is not decided. So the time of a call means "
+            "A deferred write is not durable, and not visible to others, when its call returns. Theirs needs a "
+            "supermajority of servers, has a log on disk, and is executed later. So the time of a call means "
             "another thing there; what may be compared is when a write is committed.",
             "`set` is a `set_async` that is waited for: with one in flight both are the same.",
             "Their figures are of another system on other machines: what may be compared is with and without.",

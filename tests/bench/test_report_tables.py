@@ -60,8 +60,9 @@ class TestZatt(unittest.TestCase):
             )
         ]
         found = cells(zatt([raw({"rows": rows})], {}))
-        self.assertEqual(found["entries/s of one client, parkazoo 1x3"], ("100", "600\n500 to 700", "6\n5 to 7"))
-        most = "most entries/s: theirs of 64 clients, ours of 16, parkazoo 1x3"
+        one = "requests/s of one client, ours entries, parkazoo 1x3"
+        self.assertEqual(found[one], ("100", "600\n500 to 700", "6\n5 to 7"))
+        most = "most requests/s: theirs of 64 clients, ours entries of 16, parkazoo 1x3"
         self.assertEqual(found[most], ("200", "3,000", "15"))
 
     def test_rows(self) -> None:
@@ -120,9 +121,9 @@ class TestNilExternality(unittest.TestCase):
                 run |= {"shape": "1x5", "value": 500, "left": left}
         found = cells(nil_external([raw(document)], {}))
         name = "figure 4: of 500 puts/s, committed with {} servers, {}"
-        self.assertEqual(found[name.format(3, "sync")][:2], ("all", "490"))
-        self.assertEqual(found[name.format(3, "deferred")][:2], ("none", "490"))
-        self.assertEqual(found[name.format(2, "deferred")][:2], ("none", "0"))
+        self.assertEqual(found[name.format(3, "sync")][:2], ("available", "490"))
+        self.assertEqual(found[name.format(3, "deferred")][:2], ("not available", "490"))
+        self.assertEqual(found[name.format(2, "deferred")][:2], ("not available", "0"))
 
     def test_none(self) -> None:
         with self.assertRaisesRegex(ValueError, "none of the report's figures"):

@@ -126,7 +126,7 @@ class TestSession(SessionTest):
             self.costs(self.single, "d['hello']", 0, "mars")
 
     def test_count(self) -> None:
-        """As in the slides, each tenth read asks."""
+        """The slides have "after n reads"; here n is ten."""
         d1, d2 = self.begin(Count(10), loaded=1)
         self.costs(d1, "d['hello'] = 'world'", 1)
         self.costs(d2, "d = client.DistributedDict(path, policy)", 3)
