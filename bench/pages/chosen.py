@@ -30,18 +30,25 @@ def choose(raws: Sequence[Raw]) -> dict[str, Raw]:
             and any(document.get(each) for each in MEASURED)
         ):
             of.setdefault((document["scenario"], document.get("part", "")), []).append(raw)
-    order = sorted(of, key=lambda piece: ([*SCENARIOS].index(piece[0]), piece[1]))
-    best = {piece: max(of[piece], key=_rank) for piece in order}
+    best = {piece: max(of[piece], key=_rank) for piece in sorted(of, key=_place)}
     return {stem(*piece): raw for piece, raw in best.items() if not _is_measured_again(piece, best)}
 
 
-def _is_measured_again(piece: tuple[str, str], best: Mapping[tuple[str, str], Raw]) -> bool:
+def _place(piece: tuple[str, str]) -> tuple[int, int, str]:
     scenario, part = piece
+    parts = _parts_of(scenario)
+    return [*SCENARIOS].index(scenario), parts.index(part) if part in parts else -1, part
+
+
+def _parts_of(scenario: str) -> list[str]:
     whole = SCENARIOS[scenario].SIZES[SIZES[-1]]
-    if part or not isinstance(whole, Parts):
-        return False
+    return [*whole] if isinstance(whole, Parts) else []
+
+
+def _is_measured_again(piece: tuple[str, str], best: Mapping[tuple[str, str], Raw]) -> bool:
+    (scenario, part), parts = piece, _parts_of(piece[0])
     later = {of for (name, of), raw in best.items() if name == scenario and raw.date > best[piece].date}
-    return {*whole} <= later
+    return bool(parts) and not part and {*parts} <= later
 
 
 def _rank(raw: Raw) -> tuple[float, str]:
