@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
@@ -27,6 +28,7 @@ from bench.statistics import Spread, range_of, ratio
 NAME = "over-commits"
 TITLE = "Figures over commits"
 TOLERANCE = 0.1  # what a figure may lose that was measured once, on another day
+LEAST_FALL = 0.01  # ranges of some repetitions are narrower than two days are alike
 OLDER = "the client's speed, beside an older client's"
 OLDER_CPU = "the client's processor time, beside an older client's"
 KAZOO, KAZOO_CPU = "the client's speed, beside its base", "the client's processor time, beside its base"
@@ -36,6 +38,7 @@ GROUPS = (OLDER, OLDER_CPU, KAZOO, KAZOO_CPU, SCALES, OTHERS)
 DATE_FORMAT = "%Y-%m-%dT%H:%M:%S%z"
 BESIDE, ROW_INCHES = 3, 1.9  # panels in a row, and its height
 DAY_S = 86400
+LETTERS = 34  # of a panel's title, in a line
 
 
 class Point(NamedTuple):
@@ -58,11 +61,13 @@ class Point(NamedTuple):
     source: str
 
     def has_fallen_since(self, before: Point) -> bool:
-        """Whether its whole range is worse than the whole range of the one before.
+        """Whether its whole range is worse than the whole range of the one before, and it by `LEAST_FALL`.
 
         What was measured once has a range of `TOLERANCE` to each side.
         """
         (low, high), (low_before, high_before) = self._range(), before._range()
+        if abs(self.value / before.value - 1) < LEAST_FALL:
+            return False
         return high < low_before if self.is_more_better else low > high_before
 
     def _range(self) -> tuple[float, float]:
@@ -203,7 +208,8 @@ def section(points: Sequence[Point]) -> Section:
         NAME,
         TITLE,
         "Each figure that was measured more than once. A figure has fallen if its whole range is worse than the "
-        f"whole range of the one before; one without repetitions has a range of {TOLERANCE:.0%} to each side. Of "
+        f"whole range of the one before, and it by {LEAST_FALL:.0%}; one without repetitions has a range of "
+        f"{TOLERANCE:.0%} to each side. Of "
         f"{len(rows)} steps {said}. over-commits.csv has all figures.",
         [Table("Figures that have fallen", columns, fallen)] if fallen else [],
         _plots(series),
@@ -239,7 +245,7 @@ def _draw(figures: Mapping[str, Sequence[Point]]) -> Any:
         dates = [datetime.strptime(each.date, DATE_FORMAT).timestamp() / DAY_S for each in points]
         values = (Spread(each.value, each.low, each.high) for each in points)
         draw_lines(panel, {name: list(zip(dates, values, strict=True))}, "", "", "")
-        panel.set_title(name, fontsize=8)
+        panel.set_title(textwrap.fill(name, LETTERS), fontsize=8)
         panel.set_xticks([dates[0], dates[-1]], [each.date[:10] for each in (points[0], points[-1])])
         panel.margins(x=0.25)
     return whole

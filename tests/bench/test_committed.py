@@ -223,6 +223,7 @@ class TestOverCommits(unittest.TestCase):
         late = self.point(1.0, 0.9, 1.1, is_more_better=False)
         self.assertTrue(self.point(1.3, 1.2, 1.4, is_more_better=False).has_fallen_since(late))
         self.assertFalse(self.point(0.5, 0.4, 0.6, is_more_better=False).has_fallen_since(late))
+        self.assertFalse(self.point(9.01, 9.0, 9.01).has_fallen_since(self.point(9.04, 9.03, 9.11)))
 
     def client(self, day: int, low: float, old: str | None = None) -> Raw:
         ratio = {"low": low, "median": low + 0.1, "high": low + 0.2}
