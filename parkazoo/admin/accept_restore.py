@@ -12,6 +12,7 @@ from kazoo.exceptions import NoNodeError
 from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, NoRightError, connect_to, unreachable
 from parkazoo.admin.publish import verify_identity
 from parkazoo.admin.read import read_map
+from parkazoo.admin.verify import verify_names
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.placement import ENSEMBLE, join
 from parkazoo.protocol.went_back import FOUND, SEEN, is_notice
@@ -57,8 +58,7 @@ def accept_restore(
     :raises ClusterMapError: the map has no such ensemble, or it cannot be reached.
     """
     cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
-    if name not in cluster_map.ensembles:
-        raise ClusterMapError(f"the map has no ensemble {name}, but {', '.join(cluster_map.names)}")
+    verify_names([name], cluster_map)
     options = {**client_options, "auth_data": list(auth)}
     with connect_to({name: cluster_map.ensembles[name]}, options, timeout_s) as (clients, absent):
         if absent:

@@ -125,5 +125,5 @@ class WentBackTest(LiveTest):
         self.assertEqual(self.run_it("map", "check"), "the map and the ensembles agree")
         self.assertRegex(
             error_of("map", "accept-restore", "x", "--hosts", self.cluster.ensembles[0].hosts, WAIT),
-            "^error: the map has no ensemble x, but a, b",
+            "^error: no ensemble of the map is called .x.: there are a, b",
         )
