@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from contextlib import suppress
 from typing import Any
 
@@ -12,6 +11,7 @@ from kazoo.exceptions import NoNodeError
 from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, NoRightError, connect_to, unreachable
 from parkazoo.admin.publish import verify_identity
 from parkazoo.admin.read import read_map
+from parkazoo.admin.utc import in_words
 from parkazoo.admin.verify import verify_names
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.placement import ENSEMBLE, join
@@ -35,8 +35,7 @@ def _read(client: AdminClient, path: str) -> str | None:
         return None
     except NoRightError:  # clients let everybody read theirs
         return UNREADABLE
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(stat.ctime / 1000))
-    return f"{_describe(data)}, {when} UTC"
+    return f"{_describe(data)}, {in_words(stat.ctime / 1000)} UTC"
 
 
 def _describe(data: bytes) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from parkazoo.admin import TIMEOUT_S, read_history
+from parkazoo.admin.utc import in_words
 from parkazoo.cli.json_documents import print_json
 from parkazoo.cli.options import Auth, Ca, Cert, Hosts, Json, Key, Timeout, connection_options, split_hosts
 
@@ -37,10 +36,9 @@ def log(
         return
     table = Table("map", "time (UTC)", "by", "command", "change")
     for each in changes:
-        when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(each.time_s))
         who = f"{each.user}@{each.host}, process {each.pid}"
         parts = (Text(part, overflow="fold") for part in (who, each.program, each.what))
-        table.add_row(str(each.map), when, *parts)
+        table.add_row(str(each.map), in_words(each.time_s), *parts)
     if changes:
         console.print(table)
     else:

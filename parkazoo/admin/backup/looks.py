@@ -20,7 +20,6 @@ from parkazoo.admin.backup.manifest import (
     ClusterState,
     ManifestError,
     new_manifest,
-    now,
     read_manifest,
     write_manifest,
 )
@@ -28,6 +27,7 @@ from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, try_each
 from parkazoo.admin.identity import is_identity
 from parkazoo.admin.new_identity import id_of_copy
 from parkazoo.admin.read import connect_by_newest, read_map
+from parkazoo.admin.utc import stamp
 from parkazoo.admin.walk import GRACE_S
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, describe_record
@@ -128,7 +128,7 @@ def _looked(
     cluster_map: ClusterMap, options: Mapping[str, Any], timeout_s: float, progress: Progress
 ) -> Iterator[tuple[ClusterState, Clients]]:
     """The state of a cluster, and clients of its ensembles for further looks."""
-    at = now()
+    at = stamp()
     is_over = threading.Event()
     with connect_by_newest(cluster_map, options, timeout_s) as (newest, connections):
         look = partial(list_directories, is_over=is_over.is_set, progress=progress)

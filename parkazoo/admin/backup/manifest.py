@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import tempfile
-import time
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from typing import IO, Any, NamedTuple
 from kazoo.exceptions import KazooException
 
 from parkazoo.admin.backup.listed import EnsembleState, Listed
+from parkazoo.admin.utc import stamp
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 
@@ -54,10 +54,6 @@ class ClusterState(NamedTuple):
         for line in self.lines():
             digest.update(line)
         return digest.hexdigest()
-
-
-def now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 @contextmanager
@@ -139,7 +135,7 @@ def write_manifest(state: ClusterState, file: IO[bytes]) -> None:
                 seal.update(line)
                 content.update(line)
                 packed.write(line)
-            footer = _line({"ended": now(), "digest": content.hexdigest()})
+            footer = _line({"ended": stamp(), "digest": content.hexdigest()})
             seal.update(footer)
             packed.write(footer)
             packed.write(_line({"sha256": seal.hexdigest()}))

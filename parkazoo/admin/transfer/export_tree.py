@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
@@ -27,6 +26,7 @@ from parkazoo.admin.transfer.export_file import (
 from parkazoo.admin.transfer.in_order import InOrder
 from parkazoo.admin.transfer.systems import System, open_system
 from parkazoo.admin.transfer.window import Window
+from parkazoo.admin.utc import stamp
 from parkazoo.protocol.placement import shown
 
 TELL_EVERY = 256
@@ -85,7 +85,7 @@ def export_tree(
     with open_system(hosts, is_plain=is_plain, auth=auth, timeout_s=timeout_s, **client_options) as system:
         _verify_there(system, path)
         writer = ExportWriter()
-        write(writer.header(Header(path, system.cluster, _now(), system.zxids(), system.client.chroot)))
+        write(writer.header(Header(path, system.cluster, stamp(), system.zxids(), system.client.chroot)))
         return _export(system, Window(timeout_s), path, writer, write, progress)
 
 
@@ -237,9 +237,5 @@ def _export(
         write(writer.entry(entry))
         if not count % TELL_EVERY:
             progress(writer.sums["znodes"], entry.path)
-    write(writer.footer(_now(), system.zxids()))
+    write(writer.footer(stamp(), system.zxids()))
     return Exported(writer.sums, writer.content, writer.unread, writer.odd)
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
