@@ -1,12 +1,13 @@
 """Whether an ensemble has gone back: it has been restored from an older copy of its data.
 
-No zxid shows that, because a restart begins a higher epoch. The version of ``/parkazoo/ensemble`` does, which each
-connection reads anyway. A client that has seen a change there since the last rise looks at the version, once in
-PERIOD_S at most; if it has not risen since the client last saw it, the client sets the same data. So all clients
-together cause one such write in PERIOD_S. Those that find each time that another one has done so look ever less
-often: 10,000 clients 167 times a second. One that does nothing causes no write, and soon no look either, because
-the answer to a look is no change. The cversion of ``/parkazoo/clients`` rises with registrations alone; another
-znode would cost each connection a read.
+If it has begun a higher epoch than the clients have seen, as a restart often does, no zxid shows that
+(`wire/older_copy.py` sees the others). The version of ``/parkazoo/ensemble`` does, which each connection reads
+anyway. A client that has seen a change there since the last rise looks at the version, once in PERIOD_S at most;
+if it has not risen since the client last saw it, the client sets the same data. So all clients together cause one
+such write in PERIOD_S. Those that find each time that another one has done so look ever less often: 10,000 clients
+167 times a second. One that does nothing causes no write, and soon no look either, because the answer to a look is
+no change. The cversion of ``/parkazoo/clients`` rises with registrations alone; another znode would cost each
+connection a read.
 
 A client that finds a lower version, or the same with another mzxid, asks again behind a write that cannot succeed,
 because a server may lag. Then it makes a child of the znode, unless another client has made one since, and is
@@ -77,10 +78,12 @@ class Memory:
         self._may_rise = True
         self._has_connected = self.was_there = False
 
-    def judge(self, stat: ZnodeStat) -> Verdict:
+    def judge(self, stat: ZnodeStat, *, is_behind: bool = False) -> Verdict:
         """Compares the znode's stat with the one that is remembered.
 
         A server that lags looks as if the ensemble went back.
+
+        :param is_behind: the whole ensemble has not seen as much as the client: the stat need not show it.
         """
         known = self._known
         if known is None or known.czxid != stat.czxid:  # the ensemble was made anew
@@ -90,7 +93,7 @@ class Memory:
         # A copy has older children than the client knows. So newer ones were made after the restore.
         if restores(stat) > restores(known) or (is_older and stat.pzxid > known.pzxid):
             return Verdict.NOTED
-        return Verdict.WENT_BACK if is_older else Verdict.GOES_ON
+        return Verdict.WENT_BACK if is_older or is_behind else Verdict.GOES_ON
 
     def notice(self, stat: ZnodeStat) -> Create:
         """Makes the request that says to others that the ensemble went back. Those who find it together make one.

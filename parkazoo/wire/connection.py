@@ -191,6 +191,10 @@ class MemberConnection(ConnectionHandler):
         """Whether the server may still have the session: it was heard of not longer ago than its time-out."""
         return time.monotonic() < self._away_since_s + self.client._session_timeout / 1000
 
+    def is_session_over(self) -> bool:
+        """Whether there is no connection, and has been none for as long as the session lives without one."""
+        return self._link is None and not self.may_session_live()
+
     def leave(self) -> None:
         """On the loop, when the client stops: without a word to the server."""
         if self._link is not None:

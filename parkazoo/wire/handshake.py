@@ -2,11 +2,11 @@
 
 Connect; SASL, if wanted; then, together, the credentials and reads of the ensemble's identity and of its copy of
 the cluster map. What follows is sent only if this is the ensemble that the map means, because its address may now
-belong to another one. If the ensemble seems to have gone back, the client makes sure of that, and notes it there
-(`protocol/went_back.py`). A new session then registers, and reads the copy behind that. The last read of the copy
-leaves a watch, and so does a read of the ensemble's own configuration beside it. If the map does not name the
-first server that a client meets, the client asks the servers that it names whether they know the session
-(`same_ensemble.py`).
+belong to another one. If the ensemble seems to have gone back, or refuses the session, the client makes sure of
+that, and notes it there (`older_copy.py`). A new session then registers, and reads the copy behind that. The last
+read of the copy leaves a watch, and so does a read of the ensemble's own configuration beside it. If the map does
+not name the first server that a client meets, the client asks the servers that it names whether they know the
+session (`same_ensemble.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,14 +22,13 @@ from kazoo.exceptions import ConnectionDropped, NodeExistsError
 
 from parkazoo.engine.ports import OtherSession
 from parkazoo.kazoo_private import Connect, Create, GetData, SetData
-from parkazoo.protocol.past import CATCH_UP, REFUSED
 from parkazoo.protocol.placement import ENSEMBLE, MAP
 from parkazoo.protocol.steps import Question
-from parkazoo.protocol.went_back import Verdict
 from parkazoo.types.znodes import ZnodeStat
 from parkazoo.wire.attempt import Closed, ConnectAttempt, Limit, Steps, connect, receive, secure, send
 from parkazoo.wire.dialogue import Authenticate, ask, close_session, receive_all
 from parkazoo.wire.exchange import CONNECTING, Exchange
+from parkazoo.wire.older_copy import Refusal, remember
 from parkazoo.wire.own_read import OWN_READS
 from parkazoo.wire.same_ensemble import is_copy
 from parkazoo.wire.tls import make_context, tls_options
@@ -169,7 +169,8 @@ def _open_session(
         questions.append(GetData(MAP, None))
     first = exchange.credentials(member.auth_data) + ask(exchange, questions, answers)
     asked_s = time.monotonic()
-    yield from _ask_first(member, attempt, exchange, opening if has_sasl else opening + first)
+    opening = opening if has_sasl else opening + first
+    yield from _ask_first(member, address, authenticate, attempt, exchange, opening)
     time_out_s = exchange.accepted.time_out / 1000
     connect_timeout_s = time_out_s / max(len(member.hosts), 1)
     if has_sasl:
@@ -182,7 +183,7 @@ def _open_session(
     record, copy, config = (*answers, None, None)[:3]
     _verify(member.owner.recognize(member, record, copy, str(address)))
     if not exchange.accepted.read_only:
-        yield from _remember(member, attempt, exchange, record)
+        yield from remember(member, attempt, exchange, record, _limit_s(member))
     session = exchange.accepted.session_id
     if member.must_register(session) and not exchange.accepted.read_only:
         limit_s = _limit_s(member)
@@ -198,35 +199,6 @@ def _open_session(
         member.owner.take_config(member, config)
     exchange.open()
     return Established(attempt.sock, address, exchange, time_out_s * 2 / 3, connect_timeout_s, asked_s)
-
-
-def _remember(
-    member: Member, attempt: ConnectAttempt, exchange: Exchange, record: tuple[bytes, ZnodeStat]
-) -> Steps[None]:
-    """What the ensemble is now, compared with what the member remembers of it."""
-    memory = member.memory
-    if memory.judge(record[1]) is not Verdict.GOES_ON:
-        answers: list[Any] = []
-        limit_s = _limit_s(member)
-        yield Limit(limit_s, f"no word within {limit_s:.1f} s on whether the ensemble has gone back")
-        yield from send(attempt, ask(exchange, [CATCH_UP, GetData(ENSEMBLE, None)], answers))
-        yield from receive_all(attempt, exchange)
-        refused, record = answers
-        if not isinstance(refused, REFUSED) or isinstance(record, Exception):
-            raise ConnectionDropped(f"the server does not say whether the ensemble has gone back: {refused!r}")
-        verdict = memory.judge(record[1])
-        if verdict is Verdict.WENT_BACK:
-            answers.clear()
-            note: list[Question[object]] = [memory.notice(record[1]), GetData(ENSEMBLE, None)]
-            yield from send(attempt, ask(exchange, note, answers))
-            yield from receive_all(attempt, exchange)
-            if not isinstance(answers[1], Exception):
-                record = answers[1]
-        if verdict is not Verdict.GOES_ON:
-            memory.take(record[1])
-            member.owner.went_back(member)
-            return
-    memory.take(record[1])
 
 
 def _verify_place(
@@ -266,17 +238,28 @@ def _register(attempt: ConnectAttempt, exchange: Exchange, create: Create) -> St
     return answers
 
 
-def _ask_first(member: Member, attempt: ConnectAttempt, exchange: Exchange, opening: bytes) -> Steps[None]:
+def _ask_first(
+    member: Member,
+    address: Address,
+    authenticate: Authenticate,
+    attempt: ConnectAttempt,
+    exchange: Exchange,
+    opening: bytes,
+) -> Steps[None]:
     """The answer to Connect. There is none if the server has no quorum, or is behind what the client has seen."""
-    try:
+    with suppress(Closed, ConnectionResetError, BrokenPipeError):
         yield from send(attempt, opening)
         while exchange.state == CONNECTING:
             exchange.receive_handshake((yield from receive(attempt)))
-    except (Closed, ConnectionResetError, BrokenPipeError):
-        lost = ", or have lost data that this client has seen" if _needed_zxid(member) else ""
-        raise ConnectionDropped(
-            f"the server closed the connection before it answered: it may have no quorum{lost}"
-        ) from None
+        return
+    seen = _needed_zxid(member)
+    if seen and member._connection.is_session_over():
+        refusal = Refusal(member, address, seen, reach(member, address), authenticate, _limit_s(member))
+        why = yield from refusal.find_why(attempt)
+        if why is not None:
+            raise ConnectionDropped(why)
+    lost = ", or have lost data that this client has seen" if seen else ""
+    raise ConnectionDropped(f"the server closed the connection before it answered: it may have no quorum{lost}")
 
 
 def programs_own(handler: Any) -> Callable[..., socket.socket] | None:

@@ -9,21 +9,19 @@ copy go on naming the original's, and standalone servers name none.
 from __future__ import annotations
 
 import socket
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kazoo.exceptions import ConnectionDropped, NoNodeError
 
-from parkazoo.kazoo_private import Connect, Exists, GetData, Sync
+from parkazoo.kazoo_private import Exists, GetData, Sync
 from parkazoo.protocol.cluster_map import parse_hosts
 from parkazoo.protocol.placement import CLIENTS, ENSEMBLE
 from parkazoo.protocol.registration import registration_path
-from parkazoo.wire.attempt import ConnectAttempt, Limit, Steps, connect, receive, secure, send
+from parkazoo.wire.attempt import ConnectAttempt, Limit, Steps, connect, secure
 from parkazoo.wire.branches import first_of
-from parkazoo.wire.dialogue import Authenticate, ask, close_session, receive_all
-from parkazoo.wire.exchange import CONNECTING, Exchange
+from parkazoo.wire.dialogue import Authenticate, begin_another, close_session
 from parkazoo.wire.tls import make_context
 
 if TYPE_CHECKING:
@@ -78,19 +76,10 @@ def _has_registration(
     """By a session of its own; None if the server is not the ensemble's, or does not say it."""
     if member.use_ssl:
         yield from secure(attempt, partial(make_context, member), host)
-    exchange = Exchange(member, deque(), lambda data, offset: None, member.logger)
     answers: list[Any] = []
-    opening = exchange.connect(Connect(0, 0, member._session_timeout, 0, bytes(16), False))
     questions = GetData(ENSEMBLE, None), Sync(CLIENTS), Exists(registration_path(session), None)
-    first = exchange.credentials(member.auth_data) + ask(exchange, questions, answers)
     try:
-        yield from send(attempt, opening)
-        while exchange.state == CONNECTING:
-            exchange.receive_handshake((yield from receive(attempt)))
-        if member._connection.sasl_options is not None:
-            yield partial(authenticate, attempt.sock, host, LIMIT_S)
-        yield from send(attempt, first)
-        yield from receive_all(attempt, exchange)
+        yield from begin_another(member, host, questions, answers, authenticate, LIMIT_S, attempt)
     finally:
         close_session(attempt)
     identity, _, registration = answers

@@ -12,10 +12,11 @@ from unittest import mock
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, ConfigurationError, ConnectionClosedError, NoNodeError
+from kazoo.protocol.states import KazooState
 from kazoo.security import CREATOR_ALL_ACL
 
 from parkazoo import ClusterMapError, ParKazooClient
-from parkazoo.admin import init_map
+from parkazoo.admin import accept_restore, init_map
 from parkazoo.engine.session import Session
 from parkazoo.local import LocalCluster, free_ports
 from parkazoo.protocol.cluster_map import ClusterMap
@@ -323,6 +324,22 @@ class TestThree(LiveTest):
         (reason,) = member.troubles.values()
         self.assertIn("it may have no quorum, or have lost data that this client has seen", reason)
         self.assertIn(reason, logged.output[-1])
+
+    def test_an_ensemble_that_has_lost_what_the_client_has_seen(self) -> None:
+        """Its servers never say that the session has expired. Once it must have, the client finds out why."""
+        client, states = self.joined(timeout=4.0), Seen()
+        client.add_listener(states)
+        session = client.client_id
+        member = client.members["b"]
+        member.last_zxid = 1 << 60
+        with self.assertLogs("parkazoo", "ERROR") as logged:
+            member._connection._socket.shutdown(socket.SHUT_RDWR)
+            wait_until(lambda: KazooState.LOST in states, "the end of the session")
+        self.assertIn("ensemble b: it has gone back to an older copy of its data", logged.output[0])
+        wait_until(lambda: client.connected and member.connected, "the client again")
+        self.assertNotEqual(client.client_id, session)
+        (note,) = accept_restore(self.cluster.ensembles[0].hosts, "b", timeout_s=DEADLINE_S)
+        self.assertRegex(note, rf"^a client that had seen change \d+ of {ENSEMBLE} found change \d+, ")
 
     def test_configuration(self) -> None:
         """All three are in the map, each has a session, and each knows who it is."""

@@ -38,6 +38,7 @@ from tests.live.test_wire_link import Line
 from tests.live.world import DEADLINE_S, wait_until
 
 OTHER_SESSION = 0x07E12
+SEEN, LOWER = 100, 50  # zxids
 STATS = Struct("!qqqqiiiqiiq")
 
 
@@ -344,6 +345,121 @@ class TestWentBack(ConnectTest):
             self.may_break.set()
             self.wait_for(CONNECTED, CONNECTING, CONNECTED)
             self.assertEqual(len(self.server.peers), 3)
+            self.assertEqual(self.owner.gone_back, [])
+
+
+class TestRefused(ConnectTest):
+    """The client has seen zxid SEEN, and the connection breaks. From then on servers refuse that zxid."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.may_break = threading.Event()
+        self.zxid = LOWER  # of the ensemble that the client meets again
+        self.marked = framed(b"b") + stat(7, 40)  # of that too
+        self.has_quorum = True
+        self.refuses = True
+
+    def first(self, peer: Peer) -> None:
+        peer.read(2)
+        peer.send(connect_answer() + answer(0, framed(b"b") + stat(7, 40), zxid=SEEN))
+        register(peer)
+        self.may_break.wait(DEADLINE_S)
+        peer.close()
+
+    def again(self, peer: Peer) -> None:
+        peer.read()
+        if not self.has_quorum or (CONNECT.unpack_from(peer.frames[0])[1] and self.refuses):
+            peer.close()
+            return
+        peer.send(connect_answer(session=peer.session or OTHER_SESSION))
+        while True:
+            frame = peer.read()
+            xid, kind = HEADER.unpack_from(frame)
+            if kind == Delete.type:
+                peer.send(answer(xid, zxid=self.zxid, code=BadVersionError.code))
+            elif kind == GetData.type and ENSEMBLE.encode() in frame:
+                peer.send(answer(xid, self.marked, zxid=self.zxid))
+            else:
+                peer.send(reply_to(frame))
+
+    @contextmanager
+    def refused(self) -> Iterator[Any]:
+        """Attempts in vain, until the session must have expired."""
+
+        def went_back(member: Any) -> None:
+            self.owner.gone_back.append(member)
+            member.renew("a test wants it")
+
+        with self.connecting(self.first, self.again, owner={"went_back": went_back}) as member:
+            self.wait_for(CONNECTED)
+            self.may_break.set()
+            wait_until(lambda: len(self.begun()) > 2, "attempts in vain")
+            self.assertEqual([peer.session for peer in self.begun()[1:3]], [SESSION, SESSION])
+            self.owner.loop.call(lambda: setattr(member._connection, "_away_since_s", -math.inf))
+            yield member
+
+    def begun(self) -> list[Peer]:
+        return [peer for peer in self.server.peers if peer.frames]
+
+    def asked_beside(self) -> list[Any]:
+        """The requests of the first session beside the member's."""
+        peer = next(each for each in self.begun()[1:] if not each.session)
+        self.assertTrue(peer.has_ended.wait(DEADLINE_S))
+        return asked(peer)
+
+    def test_the_ensemble_went_back(self) -> None:
+        """That is noted there, and the member's session begins anew, without a zxid."""
+        with self.assertLogs("parkazoo.test", "WARNING") as logged, self.refused() as member:
+            self.wait_for(CONNECTED, CONNECTING, CONNECTED)
+            self.assertEqual(self.owner.gone_back, [member])
+            questions = [Delete.type, ENSEMBLE, ENSEMBLE, ENSEMBLE, CloseInstance.type]
+            self.assertEqual(self.asked_beside(), questions)
+            self.assertEqual([peer.session for peer in self.begun()[-3:]], [0, SESSION, 0])
+            self.assertIn(b'{"seen": 7, "found": 7}', self.begun()[-3].frames[3])
+        told = "its ensemble is at zxid 0x32, and this client has seen 0x64: it was restored from an older copy"
+        self.assertTrue(any(told in line for line in logged.output), logged.output)
+
+    def test_another_client_has_noted_it(self) -> None:
+        self.marked = framed(b"b") + stat(7, 40, 1)
+        with self.refused() as member:
+            self.wait_for(CONNECTED, CONNECTING, CONNECTED)
+            self.assertEqual(self.owner.gone_back, [member])
+            self.assertEqual(self.asked_beside(), [Delete.type, ENSEMBLE, CloseInstance.type])
+
+    def test_an_ensemble_that_was_made_anew(self) -> None:
+        """There is nothing to note: all is gone."""
+        self.marked = framed(b"b") + STATS.pack(45, 45, 0, 0, 0, 0, 0, 0, 1, 0, 45)
+        with self.refused() as member:
+            self.wait_for(CONNECTED, CONNECTING, CONNECTED)
+            self.assertEqual(self.owner.gone_back, [member])
+            self.assertEqual(self.asked_beside(), [Delete.type, ENSEMBLE, CloseInstance.type])
+
+    def test_a_server_that_lagged(self) -> None:
+        """By its answer it has caught up. The session goes on."""
+        self.zxid = SEEN
+        with self.refused() as member:
+            self.assertEqual(self.ask_until_known(), [Delete.type, ENSEMBLE, CloseInstance.type])
+            self.refuses = False
+            self.wait_for(CONNECTED, CONNECTING, CONNECTED)
+            self.assertEqual((self.owner.gone_back, member._session_id), ([], SESSION))
+
+    def ask_until_known(self) -> list[Any]:
+        """What is asked beside the member's session, as soon as it is."""
+        wait_until(lambda: any(not each.session for each in self.begun()[1:]), "a session beside")
+        return self.asked_beside()
+
+    def test_without_a_quorum(self) -> None:
+        """No session begins beside the member's either."""
+        self.has_quorum = False
+        with self.refused() as member:
+            wait_until(lambda: any(not each.session for each in self.begun()[1:]), "a session beside")
+            self.wait_attempts(member, 6, "it may have no quorum, or have lost data that this client has seen")
+            self.assertEqual(self.owner.gone_back, [])
+
+    def test_a_server_of_another_ensemble(self) -> None:
+        self.marked = framed(b"c") + stat(7, 40)
+        with self.refused() as member:
+            wait_until(lambda: "another ensemble" in member.describe_troubles(), "the reason")
             self.assertEqual(self.owner.gone_back, [])
 
 

@@ -62,6 +62,13 @@ class TestJudge(unittest.TestCase):
     def test_an_ensemble_that_was_made_anew(self) -> None:
         self.judges(stat(0, 1)._replace(czxid=1), Verdict.GOES_ON)
 
+    def test_an_ensemble_that_has_seen_less_than_the_client(self) -> None:
+        """By the zxid of its writes. The stat shows nothing if no change but lost ones came since the copy."""
+        found = stat(7, 70, noted=2, accepted=1)
+        self.assertIs(self.memory.judge(found, is_behind=True), Verdict.WENT_BACK)
+        self.assertIs(self.memory.judge(stat(7, 70, noted=3, accepted=1), is_behind=True), Verdict.NOTED)
+        self.assertIs(self.memory.judge(stat(0, 1)._replace(czxid=1), is_behind=True), Verdict.GOES_ON)
+
     def test_a_notice(self) -> None:
         """Two clients that find the same make one."""
         found = stat(6, 60, noted=2, accepted=1)
