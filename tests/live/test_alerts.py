@@ -31,7 +31,10 @@ class Clock(NamedTuple):
 # By alert: the series of a world, with their values. The metrics of servers are in mntr's spelling. Series are of
 # PROGRAM or of SERVER, unless their labels say otherwise.
 WORLDS: Mapping[str, World] = {
-    "ParKazooEnsembleAway": {"parkazoo_connected{ensemble=b}": "1+0x60 0+0x100"},
+    "ParKazooEnsembleAway": {  # for more than an hour
+        "parkazoo_connected{ensemble=b}": "1+0x10 0+0x100",
+        "parkazoo_connections_lost_total{ensemble=b}": "0+0x10 1+0x100",
+    },
     "ParKazooConnectionsLost": {"parkazoo_connections_lost_total{ensemble=b}": "0+1x100"},
     "ParKazooSessionsExpired": {"parkazoo_sessions_expired_total{ensemble=b}": "0+1x100"},
     "ParKazooUnanswered": {
@@ -79,8 +82,13 @@ CLOCKS = {"ZooKeeperGrows": Clock(4, 20, WEEK + 100)}
 # Nothing here is worth an alert, though most of it is near.
 HEALTHY: World = {
     "parkazoo_connected{ensemble=a}": "1+0x100",
+    "parkazoo_connected{ensemble=b}": "1+0x20 0+0x65 1+0x100",
+    "parkazoo_connected{ensemble=a, instance=app3:9200}": "1+0x60 0+0x100",  # it began anew
     "parkazoo_connected{ensemble=c}": "0+0x50 1+0x50",
     "parkazoo_connections_lost_total{ensemble=a}": "0+0x85 2+0x100",
+    "parkazoo_connections_lost_total{ensemble=b}": "0+0x20 1+0x100",
+    "parkazoo_connections_lost_total{ensemble=c}": "0+0x100",
+    "parkazoo_connections_lost_total{ensemble=a, instance=app3:9200}": "1+0x60 0+0x100",
     "parkazoo_sessions_expired_total{ensemble=a}": "0+0x85 2+0x100",
     "parkazoo_requests_total{ensemble=a, operation=get, outcome=ok}": "0+1000x100",
     "parkazoo_requests_total{ensemble=a, operation=get, outcome=connection_loss}": "0+9x100",
