@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import tempfile
 import unittest
@@ -22,8 +23,9 @@ from parkazoo.kazoo_private import CONNECTION_DROP
 from parkazoo.local import HOST, LocalCluster, LocalServer, free_ports
 from parkazoo.protocol.placement import MAP
 from tests.kazoo_suite.certificates import Authority, Credentials
-from tests.live.map_case import run_command
+from tests.live.map_case import output_of, run_command
 from tests.live.secured import NETTY, SecuredTest, configure
+from tests.live.test_top import load
 from tests.live.world import DEADLINE_S, Seen, wait_until
 from tests.where_is import where_is
 
@@ -100,6 +102,10 @@ def is_listening(hosts: str) -> bool:
 class TestWorks(TlsTest):
     def client(self, **options: Any) -> ParKazooClient:
         return self.parkazoo(self.hosts["a"], **{**self.options, **options})
+
+    @property
+    def tls(self) -> list[str]:
+        return [f"--ca={self.files.ca}", f"--cert={self.files.cert}", f"--key={self.files.key}"]
 
     def test_everything(self) -> None:
         """Directories over two ensembles, watches, transactions, locks, queues; and a large value."""
@@ -186,7 +192,6 @@ class TestWorks(TlsTest):
         self.assertEqual(read_map(self.hosts["a"], **self.options), self.made)
         self.assertEqual(check_map(self.hosts["a"], **self.options), [])
         self.assertEqual(init_map(self.hosts["a"], self.hosts, **self.options), self.made)
-        tls = [f"--ca={self.files.ca}", f"--cert={self.files.cert}", f"--key={self.files.key}"]
         ensembles = [f"--ensemble={name}={hosts}" for name, hosts in self.hosts.items()]
         for command in (
             ["map", "init", "--bootstrap", self.hosts["a"], *ensembles],
@@ -194,9 +199,23 @@ class TestWorks(TlsTest):
             ["map", "show", "--hosts", self.hosts["a"]],
             ["where", "/works/1", "--hosts", self.hosts["a"]],
         ):
-            status, out, err = run_command(*command, *tls)
+            status, out, err = run_command(*command, *self.tls)
             self.assertEqual((status, err), (0, ""), command)
             self.assertTrue(out)
+
+    def test_top_follows(self) -> None:
+        """The command's own watch names the hottest directory."""
+        client = self.client()
+        path = client.create("/followed/x", makepath=True)
+
+        def is_named() -> bool:
+            options = ["--hosts", self.hosts["a"], "--follow", "--once", "--interval=0.5", "--json"]
+            found = json.loads(output_of("top", *options, *self.tls))
+            names = [each["directory"] for each in found["directories"]]
+            return not found["unseen"] and names[:1] == ["/followed"]
+
+        with load(client, [path]):
+            wait_until(is_named, "the directory's name")
 
     def test_by_another_name(self) -> None:
         self.asks_by_another_name(self.hosts["a"], **self.options | {"check_hostname": False})
