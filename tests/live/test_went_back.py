@@ -16,6 +16,7 @@ from parkazoo.errors import WentBackError
 from parkazoo.local import LocalCluster
 from parkazoo.monitoring import EnsembleWentBack, Listener
 from parkazoo.protocol.placement import ENSEMBLE
+from tests.handlers import make_handler
 from tests.live.map_case import error_of, run_command
 from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
 
@@ -30,15 +31,15 @@ class Hears(Listener):
         self.heard.append(event)
 
 
-class WentBackTest(LiveTest):
-    ensembles = 2
+class RestoredCase(LiveTest):
+    """A cluster whose data are in a folder of the test's own."""
 
     @classmethod
     def setUpClass(cls) -> None:
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.copied = Path(folder.name) / "copy"
-        cls.cluster = LocalCluster(ensembles=2, servers=1, data=Path(folder.name) / "cluster")
+        cls.cluster = LocalCluster(cls.ensembles, cls.servers, data=Path(folder.name) / "cluster")
         cls.addClassCleanup(cls.cluster.stop)
         cls.cluster.start()
 
@@ -46,17 +47,6 @@ class WentBackTest(LiveTest):
         ended, out, err = run_command(*command, "--hosts", self.cluster.ensembles[0].hosts, WAIT)
         self.assertEqual((ended, err), (status, ""), out)
         return " ".join(out.split())
-
-    def copy(self) -> None:
-        """Has the data of ensemble a copied, while it is stopped."""
-        self.cluster.stop("a")
-        shutil.copytree(self.data, self.copied)
-        self.cluster.start("a")
-
-    @property
-    def data(self) -> Path:
-        (server,) = self.cluster.ensembles[0].servers
-        return server.data / "data"
 
     def rise(self, client: Any, plain: KazooClient, path: str) -> int:
         """Has the version rise after a change of the client's; returns it."""
@@ -73,6 +63,21 @@ class WentBackTest(LiveTest):
         member = self.member(client, 0)
         member.runtime.loop.call(lambda: member.keep_memory(math.inf))
         return True
+
+
+class WentBackTest(RestoredCase):
+    ensembles = 2
+
+    def copy(self) -> None:
+        """Has the data of ensemble a copied, while it is stopped."""
+        self.cluster.stop("a")
+        shutil.copytree(self.data, self.copied)
+        self.cluster.start("a")
+
+    @property
+    def data(self) -> Path:
+        (server,) = self.cluster.ensembles[0].servers
+        return server.data / "data"
 
     def test_it_goes_back(self) -> None:
         hears, plain = Hears(), self.kazoo(0)
@@ -127,3 +132,39 @@ class WentBackTest(LiveTest):
             error_of("map", "accept-restore", "x", "--hosts", self.cluster.ensembles[0].hosts, WAIT),
             "^error: no ensemble of the map is called .x.: there are a, b",
         )
+
+
+class OfThreeServersTest(RestoredCase):
+    """All servers begin with the data that one of them had."""
+
+    ensembles, servers = 1, 3
+
+    def test_it_goes_back(self) -> None:
+        hears, plain, states = Hears(), self.kazoo(0), Seen()
+        client, path = self.joined(listeners=[hears], timeout=60.0), "/directory/child"
+        client.create(path, b"first", makepath=True)
+        seen = self.rise(client, plain, path)
+        servers = self.cluster.ensembles[0].servers
+        alone = self._begin(KazooClient(servers[0].address, handler=make_handler()), True)
+        wait_until(lambda: alone.get(ENSEMBLE)[1].version == seen, "the rise, on the server that is copied")
+        shutil.copytree(servers[0].data / "data" / "version-2", self.copied)
+        client.add_listener(states)
+        later = self.rise(client, plain, path)
+        self.assertEqual((later, hears.heard), (seen + 1, []))
+
+        with self.assertLogs("parkazoo", "ERROR") as logged:
+            self.cluster.stop("a")
+            wait_until(lambda: client.state == KazooState.SUSPENDED, "the loss of the connection")
+            for server in servers:
+                shutil.rmtree(server.data / "data" / "version-2")
+                shutil.copytree(self.copied, server.data / "data" / "version-2")
+            self.cluster.start("a")
+            wait_until(lambda: KazooState.LOST in states, "the end of the session")
+        self.assertTrue(any("ensemble a: it has gone back" in line for line in logged.output), logged.output)
+        self.assertEqual(wait_until(lambda: client.get(path), "the client again")[1].version, 1)
+        wait_until(lambda: hears.heard, "the event")
+        self.assertEqual([each.ensemble for each in hears.heard], ["a"])
+        self.assertEqual(wait_until(lambda: plain.get_children(ENSEMBLE), "the note"), ["1"])
+        told = f"accepted on a: a client that had seen change {later} of {ENSEMBLE} found change {seen}, 20"
+        self.assertIn(told, self.run_it("map", "accept-restore", "a"))
+        self.assertEqual(self.run_it("map", "check"), "the map and the ensembles agree")
