@@ -24,6 +24,10 @@ What there is below ``/parkazoo``, who makes it with which ACL, and why none of 
 - *Markers of deferred writes* belong to one client as long as it lives. A dead client leaves its marker to fsck,
   with its own identities alone. Old clients may do so until they have ended. So ``remove`` passes markers on; for
   that it has the old digest too.
+- *Sessions* belong to no identity: a client that has lost its right to the structure keeps its session and its
+  ephemerals until it ends.
+- Znodes of *users* keep their ACLs, so a client with the old identity keeps its rights there. ``remove`` asks
+  first if no other identity has some right to one (`sole_rights.py`): programs without the old one lose it.
 
 There remains a command that read an ACL before ``add`` began, and makes a part of the structure later. Therefore
 both commands walk again, until a walk over all ensembles of the newest map finds nothing to change. Markers do not
@@ -64,6 +68,7 @@ from parkazoo.admin.publish import verify_identity
 from parkazoo.admin.read import read_map
 from parkazoo.admin.registrations import RegisteredClient, describe_client, read_registrations
 from parkazoo.admin.rise import Tell
+from parkazoo.admin.sole_rights import describe_sole_rights, find_sole_rights
 from parkazoo.admin.strays import SHOWN
 from parkazoo.admin.unconfirmed import UnconfirmedError
 from parkazoo.errors import ClusterMapError
@@ -402,10 +407,10 @@ def remove_identity(
 ) -> None:
     """Takes an identity's rights in ``/parkazoo`` away. Arguments as for `add_identity`.
 
-    :param yes: confirms that no client needs the identity any more.
+    :param yes: confirms that nobody needs the identity any more. Otherwise this looks at each znode.
     :param auth: identities, one of which stays.
-    :raises UnconfirmedError: a registered client has the identity, or does not say which ones it has, and `yes` is
-        not set.
+    :raises UnconfirmedError: a registered client has the identity, or does not say which ones it has, or the
+        identity alone has a right to a znode of the users, and `yes` is not set.
     :raises ClusterMapError: it is the last identity, or this call has no other; or as `add_identity`.
     """
     old = identity_in_acls(*identity)
@@ -419,7 +424,7 @@ def remove_identity(
                 f"this command has no identity but {described(old)}, and would shut itself out: give the one that "
                 "stays in auth (--auth)"
             )
-        if not is_agreed and (about := describe_users(_find_users(clients, trees, old), old)):
+        if not is_agreed and (about := _describe_effect(clients, trees, old, tell, progress)):
             if not dry_run:
                 raise UnconfirmedError(about, "yes")
             tell(f"would ask, because {about}")
@@ -479,6 +484,17 @@ def _own_identities(client: AdminClient) -> frozenset[Id]:
     finally:
         with suppress(NoNodeError, ClusterMapError):  # it ends with the session anyway
             client.call("delete", path)
+
+
+def _describe_effect(
+    clients: Sequence[AdminClient], trees: Sequence[RemoteTree], old: Id, tell: Tell, progress: Progress
+) -> str:
+    """Who may lose access, and which znodes nobody could use; empty if none."""
+    users = describe_users(_find_users(clients, trees, old), old)
+    found = [find_sole_rights(each, old, lambda name, count: progress(name, count, 0)) for each in clients]
+    if unseen := sum(each.unseen for each in found):
+        tell(f"{unseen:,} znodes may not be looked at with these identities, nor what is below them")
+    return "\n".join(filter(None, (users, describe_sole_rights(found, described(old)))))
 
 
 def _find_users(clients: Sequence[AdminClient], trees: Sequence[RemoteTree], identity: Id) -> Users:

@@ -56,7 +56,7 @@ def remove(
     identity: Identity,
     hosts: Hosts,
     yes: Annotated[
-        bool, typer.Option("--yes", help="No client needs the identity any more: do not ask if one has it.")
+        bool, typer.Option("--yes", help="Nobody needs the identity any more: remove it without a question.")
     ] = False,
     dry_run: DryRun = False,
     auth: Auth = None,
@@ -67,7 +67,8 @@ def remove(
 ) -> None:
     """Let clients that have only this identity no longer use a closed cluster. Safe to repeat.
 
-    It asks if a registered client has it, or does not say which ones it has; without a terminal it wants --yes.
+    It asks if a registered client has it, or does not say which ones it has, or if nobody else has some right to a
+    znode; without a terminal it wants --yes.
     """
     servers, _ = split_hosts(hosts)
     connection = connection_options(auth, timeout, ca, cert, key)

@@ -42,6 +42,12 @@ def is_user(registration: Iterable[ACL], identity: Id) -> bool | None:
     return None if ANYONE_ID_UNSAFE in whole else identity in whole
 
 
+def has_sole_right(acl: Sequence[ACL], identity: Id) -> bool:
+    """Whether an identity has a right in an ACL that no other has there."""
+    others = {who for _, who in acl} - {identity}
+    return bool(_rights(acl, [identity]) & ~_rights(acl, others))
+
+
 def _rights(acl: Iterable[ACL], identities: Collection[Id]) -> int:
     rights = 0
     for perms, who in acl:

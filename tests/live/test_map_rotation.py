@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from kazoo.client import KazooClient
-from kazoo.security import CREATOR_ALL_ACL, make_digest_acl
+from kazoo.security import ACL, CREATOR_ALL_ACL, make_digest_acl
 
 from parkazoo import ParKazooClient
 from parkazoo.admin import add_identity, init_map, read_map, remove_identity
@@ -101,9 +101,13 @@ class RotationTest(SecuredTest):
         for each in (old, new):
             each.goes_on()
         old.end()
+        sole = make_digest_acl(*OLD[1].split(":"), all=True)
+        old_client.create("/sole/child", acl=[sole], makepath=True)
         old_client.stop()
         marker = self.left_behind()
-        command("remove", ":".join(OLD), "--hosts", hosts, f"--auth={':'.join(NEW)}")
+        command = partial(command, "remove", ":".join(OLD), "--hosts", hosts, f"--auth={':'.join(NEW)}")
+        self.give_others_a_right(command, hosts, [sole, make_digest_acl(*NEW[1].split(":"), all=True)])
+        command()
         new.goes_on()
         self.assertFalse(old.errors)
         self.assert_closed_to(NEW, marker)
@@ -112,6 +116,17 @@ class RotationTest(SecuredTest):
         report = check(hosts, auth=[NEW])
         self.assertTrue(report.is_complete and report.is_clean, report.to_json())
         self.refusals(hosts)
+
+    def give_others_a_right(self, command: Callable[..., str], hosts: str, acl: list[ACL]) -> None:
+        """To the znodes that would be out of reach."""
+        told = "digest:app alone has some right to 2 znodes; first give it to others with set_acls:"
+        self.assertIn(f"would ask, because {told}\n  /sole\n  /sole/child\n", command("--dry-run"))
+        with self.assertRaisesRegex(AssertionError, f"{told}\n  /sole\n  /sole/child. If .* give --yes"):
+            command()
+        client = self.parkazoo(hosts, auth_data=[OLD, NEW])
+        for path in ("/sole", "/sole/child"):
+            client.set_acls(path, acl)
+        client.stop()
 
     def left_behind(self) -> str:
         """A marker of an old client that has died."""
