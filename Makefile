@@ -5,8 +5,8 @@
 # make faults        servers and clients killed, frozen and cut off for 10 minutes; [MINUTES=30] [SEED=1] [GROW=1]
 # make fuzz          the same random calls on kazoo and on ParKazoo for 10 minutes; [MINUTES=30] [SEED=1] [GROWN=1]
 # make drill         an operator's steps, as a page of docs/operations has them, under a load that checks itself;
-#                    NAME=rolling-restart, one-server-replaced or ensemble-away; NAME=sick: a small cluster with a
-#                    fault to be found, [FAULT=slow-disk] or [SEED=1], which is told at the end
+#                    NAME=rolling-restart, one-server-replaced, ensemble-away or restore; NAME=sick: a small cluster
+#                    with a fault to be found, [FAULT=slow-disk] or [SEED=1], which is told at the end
 # make lives         1,000 lost connections and 100 expired sessions of one client, and what it holds before and after
 # make explore       every pair of operations in every order, and threes at random, for 30 minutes; [MINUTES=5] [SEED=1]
 # make bench-client  ParKazooClient beside KazooClient: ratios, goals, a plot; some ten minutes; [PAIRS=15] [SEED=1]

@@ -1,7 +1,7 @@
 """A drill on a local cluster: `make drill`.
 
-Either an operator's steps on three ensembles of three servers, with a load that checks itself; or a small cluster
-that is sick, whose fault is told at the end.
+Either an operator's steps on two or three ensembles of three servers, with a load that checks itself; or a small
+cluster that is sick, whose fault is told at the end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bench import ROOT
 from bench.lab import NotPossible
 from parkazoo.cli import INTERRUPTED
 from parkazoo.local import LocalCluster, LocalClusterError
-from tests.drills import ensemble_away, one_server_replaced, rolling_restart, sick
+from tests.drills import ensemble_away, one_server_replaced, restore, rolling_restart, sick
 from tests.drills.calls import Calls, Goal, count_calls
 from tests.drills.stage import SESSION_TIMEOUT_S, Stage
 from tests.faults.crew import Crew
@@ -46,7 +46,7 @@ DRILLS = {
     "one-server-replaced": Drill(one_server_replaced.ABOUT, one_server_replaced.GOAL, one_server_replaced.work),
 }
 LOADS = ("lock", "counter", "queue", "ephemerals", "dictionary")
-SICK = "sick"
+RESTORE, SICK = "restore", "sick"
 QUIET_S = 10.0  # before and after
 SEED = 1
 
@@ -126,7 +126,7 @@ def run(name: str, folder: Path, tell: Callable[[str], None]) -> Report:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.drills", description=__doc__)
-    parser.add_argument("name", choices=[*DRILLS, SICK], help="of the drill")
+    parser.add_argument("name", choices=[*DRILLS, RESTORE, SICK], help="of the drill")
     parser.add_argument("--fault", choices=sick.SICKNESSES, help="of sick; otherwise by the seed")
     parser.add_argument("--seed", type=int, help="which fault; otherwise a random one")
     options = parser.parse_args()
@@ -142,6 +142,8 @@ def main() -> int:
     try:
         if name == SICK:
             return sick.run(options.fault or random.Random(options.seed).choice([*sick.SICKNESSES]), folder, tell)
+        if name == RESTORE:
+            return restore.run(folder, tell)
         report = run(name, folder, tell)
     except (LocalClusterError, NotPossible) as error:
         print(f"no drill: {error}")

@@ -6,8 +6,10 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+
+from kazoo.client import KazooClient
 
 from bench import ROOT
 from parkazoo.local import LocalCluster, LocalClusterError, LocalServer
@@ -18,6 +20,7 @@ from tests.faults.load import Fault
 SESSION_TIMEOUT_S = 10.0  # of the clients
 SERVING_TIMEOUT_S = 120.0
 COMMAND_TIMEOUT_S = 900.0
+DATA = "version-2"  # the servers' name for the folder
 
 
 class Stage:
@@ -36,10 +39,10 @@ class Stage:
         """Returns those of a page, given from the root of the checkout."""
         return commands((ROOT / page).read_text(), values)
 
-    def run(self, arguments: list[str]) -> None:
-        """Run `parkazoo` as an operator does, with this cluster's addresses.
+    def run(self, arguments: list[str], statuses: Collection[int] = (0,)) -> str:
+        """Run `parkazoo` as an operator does, with this cluster's addresses. Returns what it prints.
 
-        :raises LocalClusterError: its exit status is not 0.
+        :raises LocalClusterError: its exit status is none of these.
         """
         self._tell(f"parkazoo {' '.join(arguments)}")
         done = subprocess.run(
@@ -51,8 +54,9 @@ class Stage:
             timeout=COMMAND_TIMEOUT_S,
             check=False,
         )
-        if done.returncode != 0:
+        if done.returncode not in statuses:
             raise LocalClusterError(f"parkazoo {arguments[0]} ended with {done.returncode}: {done.stdout.strip()}")
+        return done.stdout
 
     def restart(self, server: LocalServer, role: str) -> None:
         """End the server, as an init system does, and start it, without waiting until it serves."""
@@ -68,7 +72,7 @@ class Stage:
         self._tell(f"{server.name} ({role}) loses its data")
         began_s = time.monotonic()
         server.kill()
-        shutil.rmtree(server.data / "data" / "version-2")
+        shutil.rmtree(server.data / "data" / DATA)
         self.faults.append(
             Fault(began_s, float("inf"), "replace", server.name, role, time.monotonic(), float("inf"))
         )
@@ -92,6 +96,32 @@ class Stage:
         for server in ensemble.servers:
             server.start()
         self.faults.append(Fault(began_s, float("inf"), "ensemble away", ensemble.name, "kill", away_s, back_s))
+
+    def copy_data(self, server: LocalServer, to: Path) -> None:
+        """Copy a server's data, which is stopped for that. They have every write from before."""
+        client = KazooClient(server.address)
+        client.start(SERVING_TIMEOUT_S)
+        try:
+            client.create("/copied", ephemeral=True)  # it has seen its own write
+        finally:
+            client.stop()
+            client.close()
+        self._tell(f"{server.name} is stopped, and its data are copied")
+        server.stop()
+        shutil.copytree(server.data / "data" / DATA, to)
+        server.start()
+        server.wait_serving(SERVING_TIMEOUT_S)
+
+    def restore_data(self, ensemble: LocalEnsemble, copied: Path) -> None:
+        """Have all servers of an ensemble begin with data of `copy_data`; wait until they serve."""
+        self._tell(f"the servers of {ensemble.name} are stopped, and begin with these data")
+        for server in ensemble.servers:
+            server.stop()
+        for server in ensemble.servers:
+            shutil.rmtree(server.data / "data" / DATA)
+            shutil.copytree(copied, server.data / "data" / DATA)
+            server.start()
+        self.settle()
 
     def settle(self) -> None:
         """Wait until all servers serve: what was done to them is over."""
