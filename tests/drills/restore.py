@@ -8,24 +8,23 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NodeExistsError
 from kazoo.protocol.states import KazooState
 
 from bench import ROOT
 from parkazoo import ParKazooClient
 from parkazoo.local import LocalCluster, LocalClusterError
-from parkazoo.local.servers import LocalEnsemble
 from parkazoo.protocol.placement import ENSEMBLE, PIN, Directory, Place, Placement, join
 from tests.drills.page import commands_in_text
-from tests.drills.restore_users import CHILD, START_TIMEOUT_S, User
+from tests.drills.restore_users import CHILD, User
 from tests.drills.stage import SESSION_TIMEOUT_S, Stage
+from tests.faults.stress_state import connect
 from tests.live.world import wait_until
 from tests.where_is import where_is
 
@@ -120,7 +119,7 @@ def _restore(
         [str(folder / "backup") if word == FOLDER else word for word in each] for each in stage.commands(PAGE, {})
     )
     (repair,) = (each for each in commands_in_text((ROOT / PAGE).read_text()) if each[:2] == ["fsck", "--repair"])
-    watcher = stack.enter_context(_plain(ensembles[BACK]))
+    watcher = connect(ensembles[BACK].hosts, stack)
     locks = next(path for path in map("/locks{}".format, itertools.count()) if placement.of_children(path) == BACK)
     users += [stack.enter_context(User(hosts, number, locks, SESSION_TIMEOUT_S)) for number in range(USERS)]
 
@@ -145,7 +144,7 @@ def _restore(
     wait_until(lambda: any(KazooState.LOST in each.states for each in users), "a client that is LOST", PATIENCE_S)
 
     lost += lost_in(stage.run(compare, statuses=(0, 1)))
-    plain = [stack.enter_context(_plain(each)) for each in ensembles]
+    plain = [connect(each.hosts, stack) for each in ensembles]
 
     def is_there(place: Place) -> bool:
         return plain[place.ensemble].exists(place.path) is not None
@@ -168,17 +167,6 @@ def _restore(
     problems += [f"{path} is lost" for path in sorted(needed) if operator.exists(f"{path}/{CHILD}") is None]
     stage.run(["map", "check", *HOSTS])
     stage.run(["fsck", *HOSTS])
-
-
-@contextmanager
-def _plain(ensemble: LocalEnsemble) -> Iterator[KazooClient]:
-    client = KazooClient(ensemble.hosts)
-    client.start(START_TIMEOUT_S)
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
 
 
 def _bring_back(operator: ParKazooClient, lost: Lost) -> None:
