@@ -30,16 +30,20 @@ OURS = {
 
 
 def scenario(raws: Sequence[Raw], options: Options) -> Table:
-    """
+    """One table of each file; those of several parts of a scenario, one after the other.
+
     :param options: ``title``: how the table's title begins in the report; ``rows``: how the first cell of its rows
         begins, if not all are wanted.
     """
-    found = [each for raw in raws for each in _tables(raw.path) if each.title.startswith(options["title"])]
-    if len(found) != 1:
-        raise ValueError(f"{len(found)} tables have a title that begins so")
-    (table,) = found
+    found = [[each for each in _tables(raw.path) if each.title.startswith(options["title"])] for raw in raws]
+    if odd := [len(each) for each in found if len(each) != 1]:
+        raise ValueError(f"{odd[0]} tables have a title that begins so")
+    tables = [table for (table,) in found]
+    if len({tuple(table.columns) for table in tables}) != 1:
+        raise ValueError("the tables have different columns")
     beginnings = tuple(options.get("rows", "").split(";"))
-    return Table(table.title, table.columns, [row for row in table.rows if row[0].startswith(beginnings)])
+    rows = [row for table in tables for row in table.rows if row[0].startswith(beginnings)]
+    return Table(tables[0].title, tables[0].columns, rows)
 
 
 @cache

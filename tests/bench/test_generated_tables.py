@@ -78,9 +78,19 @@ class TestMarked(unittest.TestCase):
             "ratios client-2026-11-23.json loads=unheard-of",
             "recipe-calls scale-2026-11-22.json",
             "scenario evaluation-2026-11-24/elections.json title=unheard-of",
+            "scenario evaluation-2026-11-24/elections.json evaluation-2026-11-27/failures-five.json title=",
         ):
             with self.subTest(marker), self.assertRaisesRegex(PageError, "cannot be made"):
                 make(self.page, marker)
+
+    def test_rows_of_several_parts(self) -> None:
+        of = "evaluation-2026-11-27/failures-five.json", "evaluation-2026-11-27/failures-pool.json"
+        both, *each = (
+            [line for line in make(self.page, f"scenario {names} title=What").splitlines() if "killed" in line]
+            for names in (" ".join(of), *of)
+        )
+        self.assertEqual(both, [*each[0], *each[1]])
+        self.assertTrue(all(each))
 
     def test_command(self) -> None:
         self.write(PAGE)
