@@ -15,6 +15,7 @@ from parkazoo.local.settings import LOGBACK
 
 DISK_WAIT = f"../{DISK}/{LIBRARY}"  # as a server sees it from its folder
 SERVING_TIMEOUT_S = 240.0  # fifty of them on one machine take their time
+GROWN_TIMEOUT_S = 600.0  # on a full ensemble each request of the command waits as long as the load's
 
 
 def place(shape: Shape, inventory: Inventory) -> Ensembles:
@@ -111,7 +112,11 @@ def grow_map(fleet: Fleet, ensembles: Ensembles, names: Sequence[str]) -> None:
     """
     :raises LabError: it cannot grow.
     """
-    fleet.ask(fleet.inventory.orchestrator.name, "grow_map", ensembles.hosts(), ensembles.hosts_of(names))
+    arguments = ensembles.hosts(), ensembles.hosts_of(names)
+    fleet.on(
+        fleet.inventory.orchestrator.name,
+        lambda remote: remote.ask("grow_map", *arguments, timeout_s=GROWN_TIMEOUT_S),
+    )
 
 
 def stop(fleet: Fleet) -> int:
