@@ -22,8 +22,8 @@ from kazoo.protocol.states import EventType, WatchedEvent
 
 from parkazoo import CrossEnsembleError, ParKazooClient
 from parkazoo.cli import INTERRUPTED
+from parkazoo.installing import command_to_add
 from parkazoo.local import LocalCluster, LocalClusterError
-from parkazoo.local.cluster_error import INSTALL
 from parkazoo.protocol.where.places import Places
 from parkazoo.types import ZnodeStat
 
@@ -35,7 +35,7 @@ try:
     from rich.table import Table
     from rich.text import Text
 except ImportError:
-    sys.exit(f"The demonstration needs rich: {INSTALL}")
+    sys.exit(f"The demonstration needs rich: {command_to_add('local')}")
 
 ENSEMBLES, SERVERS = 3, 3
 COLOURS = ("cyan", "magenta", "yellow")

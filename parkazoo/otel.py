@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from parkazoo.client import ParKazooClient
+from parkazoo.installing import command_to_add
 from parkazoo.measures import (
     ENSEMBLE,
     MEASURES,
@@ -22,7 +23,7 @@ from parkazoo.version import __version__
 try:
     from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation, get_meter_provider
 except ModuleNotFoundError:
-    raise ImportError("parkazoo.otel needs opentelemetry-api: pip install 'parkazoo[otel]'") from None
+    raise ImportError(f"parkazoo.otel needs opentelemetry-api: {command_to_add('otel')}") from None
 
 SYSTEM, ZOOKEEPER = "db.system.name", "zookeeper"  # the conventions have no word for it, and allow one's own
 ERROR_TYPE = "error.type"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
 from parkazoo.client import ParKazooClient
+from parkazoo.installing import command_to_add
 from parkazoo.measures import ENSEMBLE, MEASURES, OPERATION, CountedClients, Labels, Measure, joined, values_of
 from parkazoo.monitoring import BUCKETS_S, Counters, Histogram
 
@@ -13,7 +14,7 @@ try:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
     from prometheus_client.registry import Collector
 except ModuleNotFoundError:
-    raise ImportError("parkazoo.prometheus needs prometheus_client: pip install 'parkazoo[prometheus]'") from None
+    raise ImportError(f"parkazoo.prometheus needs prometheus_client: {command_to_add('prometheus')}") from None
 
 BOUNDS = (*map(str, BUCKETS_S), "+Inf")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from parkazoo.installing import command_to_add
+
 INTERRUPTED = 130  # what shells report for a program that Ctrl-C has ended
 
 
@@ -22,7 +24,7 @@ def _import_run() -> Callable[[], int]:
         import rich  # noqa: F401, PLC0415 - an extra
         import typer  # noqa: F401, PLC0415 - an extra
     except ImportError:
-        sys.exit("The command parkazoo needs typer and rich: pip install 'parkazoo[cli]'")
+        sys.exit(f"The command parkazoo needs typer and rich: {command_to_add('cli')}")
     from parkazoo.cli.app import run  # noqa: PLC0415 - needs the extra
 
     return run

@@ -38,7 +38,6 @@ def make_app() -> typer.Typer:
     app = typer.Typer(
         help="ZooKeeper ensembles that carry one tree.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
     )
 
@@ -77,7 +76,7 @@ def run() -> int:
     for each in (sys.stdout, sys.stderr):
         write_anything(each)
     try:
-        make_app()()
+        make_app()(prog_name="parkazoo")  # completion of a shell needs it, and python -m has another
     except (LocalClusterError, KazooException, KazooTimeoutError) as error:
         told = str(error) or type(error).__name__
         Console(stderr=True).print(Text("error: ", style="bold red"), plain(told), sep="", soft_wrap=True)

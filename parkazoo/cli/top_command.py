@@ -42,10 +42,10 @@ from parkazoo.cli.options import (
 from parkazoo.cli.top_looking import Looking, Pauses, Source
 from parkazoo.cli.top_screen import PastRequests, screen
 from parkazoo.cli.top_web import WebPage
+from parkazoo.installing import command_to_add
 
 INTERVAL_S = 2.0
 PAUSE = 0.5  # at least, of a look's own time
-HINT = "for keys that sort, filter and open rows: pip install 'parkazoo[top]'"
 
 
 def register(app: typer.Typer) -> None:
@@ -121,9 +121,8 @@ def top(
 
         is_replayed = replay is not None
         return show(Looking(source, repeats=not is_replayed, holds=is_replayed), about, every_s)
-    tell: Callable[[Rates], None] = (
-        _print_line if json else _Screens(console, about, clears=is_live, hint=HINT if has_keys else "")
-    )
+    hint = f"for keys that sort, filter and open rows: {command_to_add('top')}" if has_keys else ""
+    tell: Callable[[Rates], None] = _print_line if json else _Screens(console, about, clears=is_live, hint=hint)
     with until_interrupted() as is_ended, ExitStack() as stack:
         if web is not None:
             tell = stack.enter_context(_serve(web, about_page, every_s))

@@ -1,7 +1,5 @@
 """What local ensembles raise."""
 
-INSTALL = "pip install 'parkazoo[local]'"
-
 
 class LocalClusterError(Exception):
     """Reports that local ensembles could not be started or reached. The message says why and what to do."""

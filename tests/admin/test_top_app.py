@@ -31,11 +31,12 @@ from parkazoo.admin.recorded_rates import Recorder
 from parkazoo.cli import top_looking
 from parkazoo.cli.top_looking import Looking, Pauses
 from parkazoo.errors import ClusterMapError
+from parkazoo.installing import command_to_add
 
 DEADLINE_S = 60.0
 HOSTILE = "web[red]\x1b[2J\nroot"
 IS_THERE = find_spec("textual") is not None
-MISSING = "textual is not installed: pip install 'parkazoo[top]'"
+MISSING = f"textual is not installed: {command_to_add('top')}"
 
 
 def ensemble(name: str, writes: float | None) -> EnsembleRates:
@@ -592,7 +593,7 @@ class TestOnATerminal(unittest.TestCase):
         terminal = self.terminal("--replay", self.recording(RATES), before="sys.modules['textual'] = None")
         self.assertEqual(terminal.ended(), 0)
         last = re.sub(r"\x1b\[[\d;]*m", "", terminal.said.decode()).strip().splitlines()[-1]
-        self.assertRegex(last, r"^for keys .*: pip install 'parkazoo\[top\]'$")
+        self.assertRegex(last, rf"^for keys .*: {re.escape(command_to_add('top'))}$")
 
     def test_textual_is_imported_late(self) -> None:
         code = "import sys, parkazoo.cli.app; sys.exit('textual' in sys.modules)"

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from parkazoo import ParKazooClient
+from parkazoo.installing import command_to_add
 from parkazoo.measures import MEASURES
 from parkazoo.prometheus import ClientCollector
 from tests.fakes.counting import LATER, CountingClient
@@ -136,5 +137,5 @@ class TestExtras(unittest.TestCase):
         ):
             imported = library.partition("-")[0]
             said = self.run_python(f"import sys; sys.modules['{imported}'] = None; import parkazoo.{module}")
-            expected = f"ImportError: parkazoo.{module} needs {library}: pip install 'parkazoo[{extra}]'"
+            expected = f"ImportError: parkazoo.{module} needs {library}: {command_to_add(extra)}"
             self.assertEqual(said, expected)

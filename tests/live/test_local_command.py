@@ -14,6 +14,7 @@ from unittest import mock
 
 from parkazoo import local
 from parkazoo.admin import grow_map, init_map, read_map
+from parkazoo.installing import command_to_add
 from parkazoo.local import LocalClusterError
 from parkazoo.local.folder import LOCK, is_locked
 from parkazoo.local.four_letter_words import role_of
@@ -282,4 +283,4 @@ class TestCommand(LocalCase):
     def test_without_its_extra(self) -> None:
         done = self.python("-c", f"import sys; sys.modules['typer'] = None; {CALL}", "local", "status")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
-        self.assertEqual(done.stderr, "The command parkazoo needs typer and rich: pip install 'parkazoo[cli]'\n")
+        self.assertEqual(done.stderr, f"The command parkazoo needs typer and rich: {command_to_add('cli')}\n")

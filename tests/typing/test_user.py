@@ -9,12 +9,9 @@ import subprocess
 import sys
 import tempfile
 import unittest
-import venv
 from collections import Counter
 from pathlib import Path
 from typing import Any
-
-import kazoo
 
 import parkazoo
 from parkazoo import ParKazooClient, types
@@ -24,33 +21,11 @@ from parkazoo.recipe.buckets import Spread
 from parkazoo.structures import policies
 from parkazoo.structures.deferred import Deferred, Ticket
 from parkazoo.structures.distributed_dict import DistributedDict
+from tests.packaged import build_sdist, build_wheel, install
 from tests.typing.test_signatures import classes, declared, public
 
 ROOT = Path(__file__).parents[2]
 USER = ROOT / "tests" / "typing" / "user.py"
-SOURCES = ("parkazoo", "pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
-
-
-def install(folder: Path) -> Path:
-    """Make an environment with the wheel of this checkout, which also sees the packages of this one.
-
-    :returns: its Python.
-    """
-    source = folder / "source"
-    source.mkdir()
-    for name in SOURCES:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(ROOT / name, source / name)
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run([*pip, "--wheel-dir", str(folder), str(source)], check=True, capture_output=True, text=True)
-    (wheel,) = folder.glob("*.whl")
-    venv.create(folder / "venv", with_pip=False)
-    (site,) = (folder / "venv").glob("lib/python*/site-packages")
-    shutil.unpack_archive(wheel, site, "zip")
-    (site / "kazoo").symlink_to(Path(kazoo.__file__).parent)
-    return folder / "venv" / "bin" / "python"
 
 
 def expected() -> Counter[tuple[int, str]]:
@@ -188,15 +163,7 @@ class TestUser(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="parkazoo-typing-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = Path(folder.name)
-        cls.python = install(cls.folder)
-
-    def test_files_beside_the_modules(self) -> None:
-        """The wheel has the page of `parkazoo top --web`."""
-        script = "from parkazoo.cli import __path__ as p; import os; print(*os.listdir(p[0] + '/top_page'))"
-        ran = subprocess.run(
-            [self.python, "-c", script], cwd=self.folder, capture_output=True, text=True, check=True
-        )
-        self.assertEqual({*ran.stdout.split()}, {"top.html", "top.css", "top.js"})
+        cls.python = install(cls.folder, build_wheel(cls.folder, build_sdist(cls.folder)))
 
     def test_mypy(self) -> None:
         program = shutil.copy(USER, self.folder)  # where it stands mypy would find the checkout, not the wheel
