@@ -11,7 +11,18 @@ from parkazoo.admin.strays import OTHERS, listings
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.placement import FENCES, MAP, MIRRORS, OURS, PIN, escape, join, logical, unescape
+from parkazoo.protocol.placement import (
+    FENCES,
+    MAP,
+    MIRRORS,
+    OURS,
+    PIN,
+    join,
+    logical,
+    mirror_path,
+    split,
+    unescape,
+)
 from parkazoo.protocol.where.places import Places
 
 LOSSES_SHOWN = 20
@@ -117,7 +128,8 @@ def assess(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], lost: Se
             known = cluster_map.names[places.known(directory).mirror.ensemble]
             where = pin.on if pin is not None else known
             is_native = pin is not None and pin.is_native
-            if PIN in names and not is_native and escape(directory) not in mirrors.get(where, {escape(directory)}):
+            mirror = split(mirror_path(directory, pin.generation if pin is not None else ""))[1]
+            if PIN in names and not is_native and mirror not in mirrors.get(where, {mirror}):
                 childless.add(directory)
             if PIN in names:
                 pinned.add(directory)

@@ -141,7 +141,7 @@ class _Pins:
                 f"the children of {d.path} are on an ensemble {pin.on}, which the map does not name: see "
                 "`parkazoo fsck`"
             )
-        return directory(d.path, d.home, self._map.names.index(pin.on))
+        return directory(d.path, d.home, self._map.names.index(pin.on), generation=pin.generation)
 
     def _client(self, ensemble: int) -> AdminClient:
         name = self._map.names[ensemble]

@@ -11,6 +11,7 @@ from parkazoo.protocol.audit import NOTHING, Audit, Suspect, foreign
 from parkazoo.protocol.findings import (
     EMPTY_MIRRORS,
     LOST_CHILDREN,
+    MISPLACED,
     MISSING_MIRRORS,
     MISSING_PINS,
     ORPHANS,
@@ -20,7 +21,17 @@ from parkazoo.protocol.findings import (
 )
 from parkazoo.protocol.past import ask_fresh
 from parkazoo.protocol.pin import decode_pin
-from parkazoo.protocol.placement import Directory, Place, escape, is_reserved, unescape
+from parkazoo.protocol.placement import (
+    GENERATION,
+    MIRRORS,
+    Directory,
+    Place,
+    generation_of,
+    is_reserved,
+    join,
+    mirror_path,
+    unescape,
+)
 from parkazoo.protocol.snapshot import Snapshot, judge, observe
 from parkazoo.protocol.steps import Operation, ask
 
@@ -79,9 +90,10 @@ def recheck(suspect: Suspect) -> Operation[Audit]:
 
 def mirrored_by(name: str) -> str | None:
     """The directory whose mirror has this name; None if no mirror is called so."""
-    path = unescape(name)
+    path, generation = unescape(name), generation_of(name)
+    is_one = mirror_path(path, generation) == join(MIRRORS, name) and not is_reserved(path)
     with suppress(ValueError):
-        if path[:1] == "/" and normpath(path) == path and escape(path) == name and not is_reserved(path):
+        if is_one and path[:1] == "/" and normpath(path) == path and GENERATION.fullmatch(generation or "0" * 32):
             return path
     return None
 
@@ -103,6 +115,8 @@ def audit_without_pin(d: Directory) -> Operation[list[Finding]]:
     (after,) = yield from ask_fresh(d.mirror.ensemble, Exists(d.mirror.path, None))
     if after is None or after.czxid != before.czxid:
         return []
+    if d.generation and (has_home or after.numChildren):  # of which life it is, nobody says
+        return [Finding(MISPLACED, *d.mirror, f"no pin names it, so it holds no children of {d.path}")]
     if has_home:
         return [Finding(MISSING_PINS, home, d.path, "", d)]
     if after.numChildren:

@@ -30,6 +30,7 @@ from parkazoo.protocol.placement import (
     Directory,
     Place,
     above,
+    generation_of,
     join,
     mirror_path,
 )
@@ -68,7 +69,8 @@ def _audit_znode(context: Context, parent: Place, parent_path: str, name: str) -
     found = [Finding(MISPLACED, place.ensemble, each, about) for each in strange]
     if PROOF in names:
         found.append(Finding(DIFFERING_PROOFS, place.ensemble, path, f"a proof {about}"))
-    seen = yield from judge_alone(place, audit_pinned(directory(path, place, context.names.index(on))))
+    pinned = directory(path, place, context.names.index(on), generation=pin.generation)
+    seen = yield from judge_alone(place, audit_pinned(pinned))
     return merge(Audit(found), seen if seen.hidden else merge(hidden, seen))
 
 
@@ -140,10 +142,13 @@ def _audit_its_directory(context: Context, place: Place, path: str) -> Operation
         return []
     if found is None or found.certainty < PINNED:
         home = (context.places.known(path) if found is None else found).home
-        return (yield from audit_without_pin(directory(path, home, place.ensemble)))
+        d = directory(path, home, place.ensemble, generation=generation_of(place.path))
+        return (yield from audit_without_pin(d))
     if found.mirror == place:
         return []
     on = "below it" if found.is_native else f"on {context.names[found.mirror.ensemble]}"
+    if not found.is_native and found.mirror.ensemble == place.ensemble:
+        on = f"below {found.mirror.path}"
     return [Finding(MISPLACED, *place, f"the children of {path} are {on} by its pin")]
 
 
@@ -152,13 +157,14 @@ def _is_damaged_above(context: Context, path: str) -> Operation[bool]:
     for directory_above in above(path):
         if context.known(directory_above).certainty == CERTAIN:
             return False
-        mirror = mirror_path(directory_above)
         found = yield from locate(context, directory_above, is_fresh=True)
+        generation = "" if found is None else found.generation
         place = found.mirror if found is not None and found.certainty == PINNED else None
-        answers = yield tuple((ensemble, Exists(mirror, None)) for ensemble in range(len(context.names)))
-        for ensemble, stat in enumerate(answers):
-            if stat is not None and place != Place(ensemble, mirror):
-                return True
+        for mirror in dict.fromkeys(mirror_path(directory_above, each) for each in ("", generation)):
+            answers = yield tuple((ensemble, Exists(mirror, None)) for ensemble in range(len(context.names)))
+            for ensemble, stat in enumerate(answers):
+                if stat is not None and place != Place(ensemble, mirror):
+                    return True
     return False
 
 

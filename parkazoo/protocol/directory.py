@@ -26,13 +26,23 @@ from kazoo.exceptions import (
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from parkazoo.errors import ClusterMapError
-from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetACL, GetChildren, SetACL, SetData
+from parkazoo.kazoo_private import (
+    CheckVersion,
+    Create,
+    Delete,
+    Exists,
+    GetACL,
+    GetChildren,
+    SetACL,
+    SetData,
+    Transaction,
+)
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.pin import encode_pin
 from parkazoo.protocol.placement import DONE, PIN, Directory
 from parkazoo.protocol.presence import is_proved_by, mirror_is_enough
 from parkazoo.protocol.rights import is_masked, pin_acl
-from parkazoo.protocol.steps import IMPOSSIBLE, Either, Operation, Step, WriteRequest, ask, commit
+from parkazoo.protocol.steps import IMPOSSIBLE, Either, Operation, Step, WriteRequest, ask, commit, failure
 from parkazoo.types.znodes import ZnodeStat
 
 ANY_VERSION = -1
@@ -171,12 +181,18 @@ def try_promote(
         expected = yield from _acl_of(d, known, answer)
     pin = Create(d.pin, encode_pin(fence, context.names[mirror]), pin_acl(expected), 0)
     first = [Create(d.mirror.path, b"", expected, 0), *([child] if child else ())]
-    if home == mirror:
+    if home == mirror and not d.generation:
         with suppress(NodeExistsError):  # else there is a pin
             return (yield from _make_at_home(d, fence, pin, first))
     # A write, for a read may be stale. The ACL again after it: a set_acls from now on sees the pin, and bumps
     # the fence.
-    pinned, answer = yield (home, pin), _acl_request(d, known)
+    # A pin that names a generation is there, or the life is over in which it was seen: it is not made again.
+    written = Transaction([CheckVersion(d.pin, ANY_VERSION)]) if d.generation else pin
+    pinned, answer = yield (home, written), _acl_request(d, known)
+    if d.generation and not isinstance(pinned, Exception):
+        pinned = failure(pinned)[1] or NodeExistsError()
+    if d.generation and isinstance(pinned, NoNodeError):
+        return AGAIN
     if isinstance(pinned, NodeExistsError):
         try:
             marks = yield from ask(home, GetChildren(d.pin, None))

@@ -40,7 +40,6 @@ from parkazoo.protocol.records import delete_marker
 from parkazoo.protocol.rights import is_masked, pin_acl
 from parkazoo.protocol.steps import Operation, ask, commit
 from parkazoo.protocol.where.lookup import locate
-from parkazoo.protocol.where.places import directory
 
 ATTEMPTS = 8  # at a repair that clients get in the way of
 
@@ -63,7 +62,7 @@ def _mend_empty_mirror(context: Context, finding: Finding) -> Operation[str]:
     if context.form is not Form.PLAIN:  # made again, it may be elsewhere
         if (yield from locate(context, d.path, is_fresh=True)) is not None:
             return ""
-        d = directory(d.path, context.places.known(d.path).home, d.mirror.ensemble)
+        d = d._replace(home=context.places.known(d.path).home)
     for _ in range(ATTEMPTS):
         fence = yield from bump_fence(d)  # a promotion that has begun must look again
         (stat,) = yield from ask_fresh(d.home.ensemble, Exists(d.home.path, None))

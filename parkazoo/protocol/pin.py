@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from parkazoo.protocol.cluster_map import NAME
+from parkazoo.protocol.placement import GENERATION
 from parkazoo.types.znodes import ZnodeStat
 
 
@@ -17,20 +18,23 @@ class Pin(NamedTuple):
     :param version: the fence's version.
     :param on: the name of the ensemble that holds the children; empty if `is_native`.
     :param is_native: the children are children of the home.
+    :param generation: the name of the move that has made their mirror; empty if none has.
     """
 
     ctime: int
     version: int
     on: str = ""
     is_native: bool = False
+    generation: str = ""
 
 
 NATIVE_PIN = json.dumps({"native": True}).encode()
 
 
-def encode_pin(fence: Pin | ZnodeStat, on: str) -> bytes:
+def encode_pin(fence: Pin | ZnodeStat, on: str, generation: str = "") -> bytes:
     """:param fence: its stat, by which fsck distinguishes a lost mirror from one that never was."""
-    return json.dumps({"fence": [fence.ctime, fence.version], "on": on}).encode()
+    document = {"fence": [fence.ctime, fence.version], "on": on}
+    return json.dumps(document | ({"generation": generation} if generation else {})).encode()
 
 
 def decode_pin(data: bytes) -> Pin | None:
@@ -40,6 +44,7 @@ def decode_pin(data: bytes) -> Pin | None:
         if content.get("native") is True:
             return Pin(0, 0, is_native=True)
         ctime, version = content["fence"]
-        if NAME.fullmatch(content["on"]):
-            return Pin(int(ctime), int(version), content["on"])
+        generation = content.get("generation", "")
+        if NAME.fullmatch(content["on"]) and (generation == "" or GENERATION.fullmatch(generation)):
+            return Pin(int(ctime), int(version), content["on"], generation=generation)
     return None

@@ -7,6 +7,7 @@ Both are absolute, normalised, without a trailing slash. The whole specification
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from hashlib import sha256
@@ -28,6 +29,8 @@ PROOF = ".parkazoo.native"  # beside a pin that says that the children are below
 MARKER = "once-"  # begins the names of the ephemerals in ROOT by which a write is done once
 PROBE = "parkazoo-probe-"  # begins the names of the ephemerals of a `map init` under way
 OURS = frozenset({PIN, PROOF})
+OF_GENERATION = "%~"  # in the name of a mirror that a move has made, before its generation: no escaped path has it
+GENERATION = re.compile("[0-9a-f]{32}")
 FENCE_COUNT = 1024
 PATHS_CACHED = 1 << 16
 MOST_SHOWN = 500  # letters of a path
@@ -74,12 +77,21 @@ def escape(path: str) -> str:
 
 
 def unescape(name: str) -> str:
-    return name.replace("%2F", "/").replace("%25", "%")
+    """The path of an escaped one; for the name of a mirror, its directory."""
+    return name.partition(OF_GENERATION)[0].replace("%2F", "/").replace("%25", "%")
 
 
-def mirror_path(directory: str) -> str:
-    """Where the mirror of a directory is, on the ensemble that has it."""
-    return f"{MIRRORS}/{escape(directory)}"
+def mirror_path(directory: str, generation: str = "") -> str:
+    """Where the mirror of a directory is, on the ensemble that has it.
+
+    :param generation: the name of the move that has made it; empty if none has.
+    """
+    return f"{MIRRORS}/{escape(directory)}{OF_GENERATION if generation else ''}{generation}"
+
+
+def generation_of(mirror: str) -> str:
+    """The generation in the name or path of a mirror."""
+    return mirror.partition(OF_GENERATION)[2]
 
 
 def is_reserved(path: str) -> bool:
@@ -140,6 +152,11 @@ class Directory(NamedTuple):
     def proof(self) -> str:
         """The child of the home whose presence means that the children are below the home, by its pin."""
         return join(self.home.path, PROOF)
+
+    @property
+    def generation(self) -> str:
+        """The name of the move that has made the mirror; empty if none has."""
+        return "" if self.is_native else generation_of(self.mirror.path)
 
     @property
     def fence(self) -> str:

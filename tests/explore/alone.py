@@ -21,7 +21,7 @@ from parkazoo.protocol.registration import Owners
 from parkazoo.protocol.steps import Operation, Step
 from parkazoo.protocol.where.places import NATIVE, Places, directory
 from tests.explore.model import Model
-from tests.explore.scenario import UNPINNED, Knows
+from tests.explore.scenario import MOVE, MOVED, MOVED_TO, UNPINNED, Knows
 from tests.explore.znodes import ANYONE, Answer, Request, Who
 from tests.where_is import where_is
 
@@ -98,7 +98,9 @@ def make_grown(context: Context, first: Placement, knows: Knows) -> Context:
     places = Places(first, knows.guess, nullcontext())
     for path, where in knows.hints:
         certainty = HINT if where == UNPINNED else PINNED
-        places.remember(directory(path, places.known(path).home, max(where, NATIVE)), 0, certainty)
+        home, generation = places.known(path).home, MOVE if where == MOVED else ""
+        where = MOVED_TO if where == MOVED else max(where, NATIVE)  # noqa: PLW2901 - in one word, the rest in others
+        places.remember(directory(path, home, where, generation=generation), 0, certainty)
     return context.risen(knows.form, places)
 
 

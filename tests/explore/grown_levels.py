@@ -21,6 +21,7 @@ from tests.explore.grown_deep import GrownDeep
 from tests.explore.grown_families import GrownNumbers, GrownTransaction
 from tests.explore.lives import mirrored
 from tests.explore.model import Model
+from tests.explore.moved import Moved
 from tests.explore.risen import GrownRise, GrownRiseBeside
 from tests.explore.scenario import Beginning, Knows, Program, Promises, Scenario, Troubles, Turn, Violation
 from tests.explore.znodes import Request, Who
@@ -285,4 +286,5 @@ GROWN: Sequence[type[AtRandom]] = (
     GrownAcl,
     GrownRise,
     GrownRiseBeside,
+    Moved,
 )

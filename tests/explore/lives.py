@@ -66,7 +66,8 @@ def mirrored(beginning: Beginning, model: Model) -> Iterator[str]:
             if znode is None or PIN not in znode.children:
                 raise Violation(f"orphan: {directory} has a mirror but no home with a pin")
             pin = decode_pin(model.nodes[home.ensemble][join(home.path, PIN)].data or b"")
-            if pin is None or pin.on != f"e{ensemble}":  # the names in the explorer's contexts
+            # By the names in the explorer's contexts.
+            if pin is None or pin.on != f"e{ensemble}" or pin.generation != name.partition("%~")[2]:
                 raise Violation(f"the pin of {directory} names another ensemble than its mirror's: {pin}")
             yield directory
         if beginning.knows:

@@ -19,7 +19,8 @@ def home_by_pins(model: Model, root: int, path: str) -> Place:
     pin = pin_at(model, above)
     if pin is None or pin.is_native:
         return Place(above.ensemble, join(above.path, name))
-    return Place(int(str(pin.on)[1:]), f"{MIRRORS}/{escape(parent)}/{name}")
+    generation = f"%~{pin.generation}" if pin.generation else ""
+    return Place(int(str(pin.on)[1:]), f"{MIRRORS}/{escape(parent)}{generation}/{name}")
 
 
 def pin_at(model: Model, home: Place) -> Pin | None:

@@ -15,6 +15,8 @@ from tests.explore.znodes import Answer, Request, Who
 from tests.where_is import where_is
 
 UNPINNED = -2  # where a client thinks that children are: below their home, and no pin says that they stay
+MOVED = -3  # where a move has brought them: to this ensemble, as the generation with this name
+MOVED_TO, MOVE = 2, "00000000000000000000000000000001"
 
 
 class Violation(AssertionError):
@@ -25,7 +27,7 @@ class Knows(NamedTuple):
     """Where a client of a map that has grown thinks that children of directories are.
 
     :param guess: the ensemble of a directory by its newest epoch.
-    :param hints: directories, and where their children are: an ensemble, NATIVE or UNPINNED.
+    :param hints: directories, and where their children are: an ensemble, NATIVE, UNPINNED or MOVED.
     :param form: of its map.
     """
 

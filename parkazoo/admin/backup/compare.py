@@ -22,10 +22,12 @@ from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.pin import decode_pin
 from parkazoo.protocol.placement import (
     MIRRORS,
+    OF_GENERATION,
     PIN,
     Directory,
     Place,
     above,
+    generation_of,
     join,
     logical,
     mirror_path,
@@ -105,6 +107,11 @@ class _Mirror(NamedTuple):
     other_pin: int | None
 
 
+def _mirrored_by(znode: str) -> str | None:
+    """The directory of a mirror; None for another znode."""
+    return mirrored_by(znode[len(MIRRORS) + 1 :]) if znode.startswith(f"{MIRRORS}/") else None
+
+
 class _Where:
     """Where directories are in a state; where it does not say, as they were at the backup."""
 
@@ -119,7 +126,7 @@ class _Where:
             logical(znode): At(name, znode)
             for name, each in state.ensembles.items()
             for znode in each.listed
-            if znode.startswith(f"{MIRRORS}/") and znode == mirror_path(logical(znode))
+            if _mirrored_by(znode) is not None
         }
 
     def _named(self, place: Place) -> At:
@@ -155,7 +162,7 @@ class _Where:
             return self._mirrors[path]
         self._guessed.add(path)
         before = self._before.children(path) if self._before is not None and self._before.has(path) else None
-        return home if before is None or before.znode != mirror_path(path) else before
+        return home if before is None or _mirrored_by(before.znode) is None else before
 
     def may_be_away(self, path: str) -> bool:
         """Whether the home may be on an ensemble that is absent."""
@@ -174,8 +181,9 @@ class _Where:
 
     def mirror(self, path: str, pin: str) -> At:
         """Where a pin says that the children are."""
-        name = self._names[self._places.first.of_children(path)] if pin == UNKNOWN else pin
-        return At(name, mirror_path(path))
+        if pin == UNKNOWN:
+            return At(self._names[self._places.first.of_children(path)], mirror_path(path))
+        return At(pin.partition(OF_GENERATION)[0], mirror_path(path, generation_of(pin)))
 
 
 def compare(then: ClusterState, now: ClusterState, look: Look) -> Differences:
@@ -282,8 +290,8 @@ class _Comparison:
     def _lone_mirrors(self) -> Iterator[_Mirror]:
         for name, state in self._now.ensembles.items():
             for znode, each in state.listed.items():
-                path = mirrored_by(znode[len(MIRRORS) + 1 :]) if znode.startswith(f"{MIRRORS}/") else None
-                if path is None or mirror_path(path) != znode:
+                path = _mirrored_by(znode)
+                if path is None:
                     continue
                 mirror, home = At(name, znode), self._where.home(path)
                 listed = self._where.listed(home)
@@ -315,7 +323,7 @@ class _Comparison:
                     self._unknown.add(path)
                 elif (
                     name in self._now.ensembles
-                    and znode != mirror_path(path)
+                    and _mirrored_by(znode) is None
                     and self._where.listed(At(name, znode)) is None
                 ):
                     yield path, At(name, znode), each

@@ -12,7 +12,7 @@ from parkazoo.admin.all_znodes import Pace, ask_each
 from parkazoo.admin.clients import AdminClient
 from parkazoo.admin.strays import OTHERS
 from parkazoo.protocol.pin import decode_pin
-from parkazoo.protocol.placement import ENSEMBLE, MIRRORS, OURS, PIN, PROOF, join
+from parkazoo.protocol.placement import ENSEMBLE, MIRRORS, OF_GENERATION, OURS, PIN, PROOF, join
 
 AT_ONCE = 1000  # znodes between two looks at the list of paths
 UNKNOWN = "?"  # in place of an ensemble's name: a pin that ParKazoo has not written
@@ -24,7 +24,8 @@ class Listed(NamedTuple):
     :param czxid: when it was made; 0: the identity may not read it.
     :param cversion: creates and deletes of its children.
     :param children: without pin and proof.
-    :param pin: the ensemble that its pin names, UNKNOWN, or empty: there is no pin, or it says native.
+    :param pin: the ensemble that its pin names, then OF_GENERATION and the generation if it has one; UNKNOWN; or
+        empty: there is no pin, or it says native.
     :param pin_czxid: when the pin was made; 0: there is none.
     """
 
@@ -96,7 +97,10 @@ def list_directories(
                 continue
             data, stat = answer
             pin = decode_pin(data or b"")
-            listed[home.znode] = home._replace(pin=UNKNOWN if pin is None else pin.on, pin_czxid=stat.czxid)
+            names = UNKNOWN if pin is None else pin.on
+            if pin is not None and pin.generation:
+                names += OF_GENERATION + pin.generation
+            listed[home.znode] = home._replace(pin=names, pin_czxid=stat.czxid)
         progress(client.name, znodes)
     return EnsembleState(
         zxid, (record or b"").decode(errors="replace"), znodes, hidden, dict(sorted(listed.items()))

@@ -23,7 +23,6 @@ from parkazoo.protocol.placement import (
 from parkazoo.protocol.presence import Presence, at_both, is_enough, is_proved_by
 from parkazoo.protocol.steps import ExistsForWatch, Operation, placed, resumed
 from parkazoo.protocol.where.lookup import at, decided, is_missing
-from parkazoo.protocol.where.places import NATIVE
 from parkazoo.types.znodes import Watch
 
 Read = Exists | GetACL | GetData
@@ -192,8 +191,8 @@ def sync(context: Context, request: Sync) -> Operation[str]:
     if not pin:
         answers.append(said)
     elif not isinstance(said, Exception):
-        where = yield from decided(context, d, said[0])
-        if where not in (NATIVE, *ensembles):
+        where = (yield from decided(context, d, said[0])).mirror.ensemble
+        if where not in ensembles:
             answers += yield ((where, Sync("/")),)
     for ensemble, answer in zip(ensembles, answers, strict=False):
         context.answered(ensemble, answer)

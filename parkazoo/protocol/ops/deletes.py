@@ -21,7 +21,6 @@ from parkazoo.protocol.placement import CERTAIN, GUESS, OURS, PROOF, Directory, 
 from parkazoo.protocol.presence import is_proved_by, mirror_is_enough
 from parkazoo.protocol.steps import IMPOSSIBLE, Either, Operation, WriteRequest, ask, commit, placed
 from parkazoo.protocol.where.lookup import at, decided, verify_whole
-from parkazoo.protocol.where.places import directory
 
 
 def delete(context: Context, request: Delete) -> Operation[bool]:
@@ -96,7 +95,7 @@ def look_at_pin(context: Context, d: Directory) -> Operation[Directory | None]:
         return None
     if isinstance(pin, Exception):
         raise pin
-    found = directory(d.path, d.home, (yield from decided(context, d, pin[0])))
+    found = yield from decided(context, d, pin[0])
     if found.is_native and not isinstance(names, Exception):
         if set(names) - OURS:
             raise NotEmptyError

@@ -11,7 +11,6 @@ from parkazoo.protocol.context import Context
 from parkazoo.protocol.placement import CERTAIN, PINNED, Directory
 from parkazoo.protocol.steps import Operation, Step
 from parkazoo.protocol.where.lookup import decided
-from parkazoo.protocol.where.places import directory
 from parkazoo.types.znodes import ZnodeStat
 
 NOT_ASKED: Any = object()
@@ -69,7 +68,7 @@ def complete_stat(
             return stat if is_same else with_mirror(stat, None)  # gone since: it was empty before
         if isinstance(pin, Exception):
             raise pin
-        d = directory(d.path, d.home, (yield from decided(context, d, pin[0])))
+        d = yield from decided(context, d, pin[0])
         places.remember(d, since)
         if d.mirror != asked:
             (beside,) = yield from context.read(d.path, of_children(d, exists))

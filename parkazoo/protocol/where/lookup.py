@@ -141,7 +141,7 @@ def locate(
         if not is_missing(stat) and not isinstance(stat, Exception):
             places.remember_found(above, since)
         if not isinstance(pin, Exception):
-            found = directory(path, d.home, (yield from decided(context, d, pin[0])))
+            found = yield from decided(context, d, pin[0])
             places.remember(found, since)
             return found
         if not isinstance(pin, NoNodeError):
@@ -204,19 +204,21 @@ def as_pinned(context: Context, d: Directory) -> Operation[Directory]:
     if d.certainty == CERTAIN:
         return d
     data, _ = yield from ask(d.home.ensemble, GetData(d.pin, None))
-    return directory(d.path, d.home, (yield from decided(context, d, data)))
+    return (yield from decided(context, d, data))
 
 
-def decided(context: Context, d: Directory, data: bytes) -> Operation[int]:
-    """The ensemble that the pin of a directory names, or NATIVE.
+def decided(context: Context, d: Directory, data: bytes) -> Operation[Directory]:
+    """The directory with its children where the data of its pin says.
+
+    The first request to a copy that a move has made must not meet a server that lags and does not show it yet.
 
     :raises ClusterMapError: it names one that the map beside it does not know.
     """
     pin = decode_pin(data)
     if pin is not None and pin.is_native:
-        return NATIVE
+        return directory(d.path, d.home, NATIVE)
     if pin is None:  # somebody else's: the directory is where it was before the map grew
-        return context.places.first.of_children(d.path)
+        return directory(d.path, d.home, context.places.first.of_children(d.path))
     if pin.on not in context.names:
         # No epoch with that name was published before this ensemble's copy of the map had it.
         with suppress(NoNodeError):
@@ -226,4 +228,8 @@ def decided(context: Context, d: Directory, data: bytes) -> Operation[int]:
                 f"the children of {d.path} are on an ensemble {pin.on}, which the map on ensemble "
                 f"{context.names[d.home.ensemble]} does not know: see `parkazoo fsck`"
             )
-    return context.names.index(pin.on)
+    found = directory(d.path, d.home, context.names.index(pin.on), generation=pin.generation)
+    if pin.generation and context.known(d.path).mirror != found.mirror:
+        with context.past.begin((d.path,), -1):
+            pass
+    return found

@@ -15,10 +15,12 @@ from parkazoo.protocol.placement import (
     GUESS,
     HINT,
     MIRRORS,
+    OF_GENERATION,
     PINNED,
     Directory,
     Place,
     Placement,
+    generation_of,
     is_of_zookeeper,
     mirror_path,
     split,
@@ -66,7 +68,7 @@ class Places:
         self.bootstrap = first.bootstrap
         self._root = Directory("/", *(Place(first.of_children("/"), "/"),) * 2, True)
         self._lock = lock or nullcontext()
-        self._hints: dict[str, tuple[int, int]] = {}  # the ensemble or NATIVE, and HINT, PINNED or CERTAIN
+        self._hints: dict[str, tuple[Place | None, int]] = {}  # mirror, or None: native; HINT, PINNED or CERTAIN
         self._directories = _Directories(self._find)  # as hints and guess have them
         self._below: dict[str, set[str]] = {}  # which of those were found by the one above them
         self._childless: set[str] = set()
@@ -107,17 +109,22 @@ class Places:
             return Directory(path, home, home, True)
         ensemble, place = parent.mirror
         home = Place(ensemble, f"{place if place != '/' else ''}/{path.rpartition('/')[2]}")
+        hint = self._hints.get(path)
         if self._is_plain:
-            where, certainty = self.first.of_children(path), CERTAIN
+            where, certainty, is_decided = self.first.of_children(path), CERTAIN, hint is not None
             if where == ensemble:
                 return Directory(path, home, home, True)
-            is_decided = path in self._hints
-        else:
-            where, certainty = self._hints.get(path) or (self.guess(path), GUESS)
+        elif hint is not None:
+            mirror, certainty = hint
             is_decided = certainty == PINNED
+            if mirror is not None:
+                return Directory(path, home, mirror, False, certainty, is_decided)
+            where = NATIVE
+        else:
+            where, certainty, is_decided = self.guess(path), GUESS, False
         if where != NATIVE:
-            mirror = f"{MIRRORS}/" + path.replace("%", "%25").replace("/", "%2F")  # as mirror_path(): called often
-            return Directory(path, home, Place(where, mirror), False, certainty, is_decided)
+            name = path.replace("%", "%25").replace("/", "%2F")  # as mirror_path(): called often
+            return Directory(path, home, Place(where, f"{MIRRORS}/{name}"), False, certainty, is_decided)
         if parent.certainty == GUESS:  # so is where the home is
             return Directory(path, home, home, True, GUESS, False)
         return Directory(path, home, home, True, certainty, is_decided)
@@ -175,7 +182,7 @@ class Places:
             make or delete the directory is not remembered: what it issues behind that finds another life of it.
         :param certainty: HINT or PINNED; it is CERTAIN anyway if `d` is.
         """
-        hint = NATIVE if d.is_native else d.mirror.ensemble, CERTAIN if d.certainty == CERTAIN else certainty
+        hint = None if d.is_native else d.mirror, CERTAIN if d.certainty == CERTAIN else certainty
         if self._hints.get(d.path) == hint or (d.is_native and d.certainty == CERTAIN):
             return
         with self._lock:
@@ -201,8 +208,9 @@ class Places:
         """The directory that has its children where `d` has its home."""
         path = split(d.path)[0]
         place = Place(d.home.ensemble, split(d.home.path)[0])
-        where = NATIVE if place.path != mirror_path(path) else place.ensemble
-        return directory(path, place, where, self.known(path).certainty)
+        is_mirror = place.path.partition(OF_GENERATION)[0] == mirror_path(path)
+        where = place.ensemble if is_mirror else NATIVE
+        return directory(path, place, where, self.known(path).certainty, generation_of(place.path))
 
     def inherit(self, before: Places) -> None:
         """Takes over an earlier form's places. They hold, but for what operations of that form forget yet.
@@ -251,8 +259,9 @@ def by_first(first: Placement) -> Callable[[str], int]:
     return lambda directory: NATIVE if first.is_native(directory) else first.of_children(directory)
 
 
-def directory(path: str, home: Place, where: int, certainty: int = PINNED) -> Directory:
+def directory(path: str, home: Place, where: int, certainty: int = PINNED, generation: str = "") -> Directory:
     """A directory with its home there, and its children on that ensemble, or NATIVE."""
     if where == NATIVE:
         return Directory(path, home, home, True, certainty, certainty == PINNED)
-    return Directory(path, home, Place(where, mirror_path(path)), False, certainty, certainty == PINNED)
+    mirror = Place(where, mirror_path(path, generation))
+    return Directory(path, home, mirror, False, certainty, certainty == PINNED)
