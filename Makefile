@@ -13,13 +13,14 @@
 # make evaluate      the whole evaluation, its report in build/evaluation/; takes root; first it says what this
 #                    machine lacks, and how long it takes; [INSTALL=1] installs that, on Debian; [SEED=1] [REPEAT=5]
 # make check         ruff and mypy
+# make site          the pages of docs/ as a site, with all public names and commands, in build/site/
 # make clean         remove the environment and whatever was built
 #
 # The environment is .venv, made from python3. With another Python: make PYTHON=/path/to/python demo
 
 PYTHON ?= python3
 
-.PHONY: help demo test quick faults drill fuzz lives explore bench-client evaluate check clean
+.PHONY: help demo test quick faults drill fuzz lives explore bench-client evaluate check site clean
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -59,6 +60,10 @@ check: .venv/has-dev
 	@.venv/bin/ruff format --quiet --check . || { echo "To put that right: .venv/bin/ruff format ." >&2; exit 1; }
 	@.venv/bin/mypy --no-error-summary
 	@echo "ruff and mypy find nothing to say"
+
+site: .venv/has-site
+	@.venv/bin/python -m sphinx -q -W --keep-going -c docs . build/site
+	@echo "build/site/index.html"
 
 clean:
 	@rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache

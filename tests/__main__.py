@@ -77,6 +77,7 @@ PARTS = {
         "production clients in every order of answers", ("tests/explore/test_*.py",), has_servers=False
     ),
     "typing": Part("a user's program under mypy", ("tests/typing/test_*.py",), has_servers=False),
+    "site": Part("the site from docs/", ("tests/site/test_*.py",), has_servers=False),
     "live": Part("real ensembles", ("tests/live/test_*.py",)),
     "gevent": Part("the live client tests with gevent's handler", CLIENT, {"PARKAZOO_TEST_HANDLER": "gevent"}),
     "gevent-patched": Part(

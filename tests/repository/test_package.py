@@ -96,7 +96,7 @@ class PackageTest(unittest.TestCase):
         assert named
         left_out = extras - {"all", *named[1].split(",")}
         self.assertEqual(
-            left_out, {"cli", "bench", "dev", "release"}, "cli comes with top, the rest is for developers"
+            left_out, {"cli", "bench", "dev", "release", "site"}, "cli comes with top, the rest is for developers"
         )
 
     def test_kazoo_alone(self) -> None:

@@ -8,6 +8,7 @@ import tokenize
 import unittest
 from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +20,7 @@ PARTS_NAMED = re.compile(
 )
 MODULES_RUN = re.compile(r"python -m ((?:parkazoo|bench|tests)(?:\.\w+)*)")
 FILES_NAMED = re.compile(r"`((?:parkazoo|bench|tests|conf|docker)/[\w./-]*\w)`")
+EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]+))?\)")
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
@@ -92,6 +94,18 @@ class TestPages(unittest.TestCase):
     def test_a_broken_link_is_found(self) -> None:
         self.assertIn("report-a-weakness", anchors(ROOT / "SECURITY.md"))
         self.assertEqual(LINK.findall("[a](b.md#c) [d](e) [f](#g)"), [("b.md", "c"), ("e", ""), ("", "g")])
+
+    def test_examples(self) -> None:
+        """Each is Python, and imports names of parkazoo that there are."""
+        imported = set()
+        for page in all_pages():
+            for example in EXAMPLE.findall(page.read_text()):
+                for each in ast.walk(ast.parse(example, str(page))):
+                    if isinstance(each, ast.ImportFrom) and (each.module or "").startswith("parkazoo"):
+                        imported |= {(each.module, alias.name) for alias in each.names}
+        self.assertIn(("parkazoo", "ParKazooClient"), imported)
+        missing = [(module, name) for module, name in imported if not hasattr(import_module(module), name)]
+        self.assertEqual(missing, [])
 
     def test_commands_name_what_there_is(self) -> None:
         found, missing = set(), []
