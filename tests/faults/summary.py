@@ -10,6 +10,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from bench import ROOT
+from bench.machine import commit_of
 from tests.faults.run import Outcome
 from tests.faults.schedule import ENSEMBLE_KINDS, KINDS
 
@@ -35,6 +37,7 @@ def write_summary(path: Path, seed: int, minutes: float, outcome: Outcome) -> No
     summary = {
         "seed": seed,
         "minutes": minutes,
+        "commit": commit_of(ROOT),
         "problems": outcome.problem_count,
         "busy_share": outcome.busy_share,
         "no_network": outcome.no_network,
