@@ -84,7 +84,7 @@ class ParKazooClient(DefersWrites, Sharing):
             states = {member.name: member.state for member in session.roster.members}
             connected = ", ".join(name for name, state in states.items() if state == KazooState.CONNECTED)
             others = [f"; {name} {state}" for name, state in states.items() if state != KazooState.CONNECTED]
-            place = f"{len(session.roster.cluster_map.names)} in cluster {session.roster.cluster_map.cluster}"
+            place = f"{len(session.roster.cluster_map.ensembles)} in cluster {session.roster.cluster_map.cluster}"
             about.append(f"on {connected or 'none'} of {place}{''.join(others)}")
         return f"<{type(self).__name__} {' '.join(about)}>"
 

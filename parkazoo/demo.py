@@ -122,7 +122,7 @@ class Demo:
 
     def cluster_map(self) -> tuple[str, RenderableType]:
         shown = table("ensemble", "servers", "")
-        for name in self.map.names:
+        for name in self.map.ensembles:
             is_bootstrap = name == self.map.bootstrap
             servers = self.map.ensembles[name].replace(",", "  ")
             shown.add_row(self.text(name), servers, "holds the map" if is_bootstrap else "")

@@ -23,6 +23,7 @@ from parkazoo.admin.new_identity import find_copied, give_new_identity
 from parkazoo.admin.read import read_map
 from parkazoo.admin.readiness import find_unready
 from parkazoo.admin.registrations import ClientList, RegisteredClient, describe_client, list_clients
+from parkazoo.admin.removal import remove_ensemble
 from parkazoo.admin.rise import Waiting
 from parkazoo.admin.rotation import add_identity, remove_identity
 from parkazoo.admin.shares import Left, add_rule, change_weights, describe_rule, find_left, remove_rule
@@ -77,6 +78,7 @@ __all__ = [
     "read_map",
     "read_spread",
     "read_status",
+    "remove_ensemble",
     "remove_identity",
     "remove_rule",
 ]

@@ -119,7 +119,7 @@ class _Counted(NamedTuple):
 
 
 def _by_events(looker: Looker, clients: Clients, seconds: float) -> _Counted:
-    counts = {name: ChangeCounts() for name in looker.map.names}
+    counts = {name: ChangeCounts() for name in looker.map.ensembles}
     with Followers(looker.auth, looker.options, by_path=True) as followers:
         followers.follow(looker.map)
         sessions = followers.sessions()

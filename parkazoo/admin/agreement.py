@@ -131,8 +131,9 @@ def _other_parts(wanted: ClusterMap, found: ClusterMap) -> Iterator[str]:
     """
     if found.bootstrap != wanted.bootstrap:
         yield f"its bootstrap ensemble is {found.bootstrap}, not {wanted.bootstrap}"
-    if found.placement != wanted.placement:
-        yield f"its placement is {', '.join(found.placement)}, not {', '.join(wanted.placement)}"
+    carrying = [name for name in found.placement if name not in found.gone]
+    if carrying != [*wanted.placement]:
+        yield f"its placement is {', '.join(carrying)}, not {', '.join(wanted.placement)}"
     is_rising = Form.PLAIN < found.form < Form.GROWN
     if (found.form is Form.GROWN) is not (wanted.form is Form.GROWN):
         goes_on = " (`parkazoo map grow` was begun: run it again)" if is_rising else ""

@@ -130,7 +130,7 @@ def judge(
 ) -> list[HealthFinding]:
     """Returns the findings, the worst first."""
     ensembles = {
-        name: [each for each in status.servers if each.ensemble == name] for name in status.cluster_map.names
+        name: [each for each in status.servers if each.ensemble == name] for name in status.cluster_map.ensembles
     }
     found = [
         *(_of_map(each) for each in status.findings),

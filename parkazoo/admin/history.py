@@ -165,7 +165,14 @@ def differences(before: ClusterMap | None, after: ClusterMap) -> Iterator[str]:
         yield f"{_many(come)} came"
     if gone := [name for name in before.names if name not in after.names]:
         yield f"{_many(gone)} went"
-    for name in after.names:
+    for about, new, old_ones in (
+        ("is leaving", after.leaving, before.leaving),
+        ("has left", after.gone, before.gone),
+        ("stays", before.leaving, {**after.leaving, **after.gone}),
+    ):
+        if names := [name for name in new if name not in old_ones]:
+            yield f"ensemble {', '.join(names)} {about}"
+    for name in after.ensembles:
         hosts, old = after.ensembles[name], before.ensembles.get(name)
         if old not in (None, hosts):
             yield f"servers of {name}: {hosts} instead of {old}"

@@ -67,11 +67,11 @@ class Looker(AbstractContextManager["Looker"]):
     def _open(self, cluster_map: ClusterMap) -> None:
         self._stack.close()
         self.map = cluster_map
-        self._known = {name: {} for name in cluster_map.names}
+        self._known = {name: {} for name in cluster_map.ensembles}
         self._clients = self._stack.enter_context(_connected(cluster_map, self.options, self._timeout_s))
         self._servers = [
             (name, AdminClient(address, address, self.options, LOOK_S))
-            for name in cluster_map.names
+            for name in cluster_map.ensembles
             for address in (format_hosts([each]) for each in parse_hosts(cluster_map.ensembles[name]))
         ]
         try_each(self._clients, self._registered)  # now: otherwise the first rates have a request for each
@@ -133,7 +133,7 @@ def _connected(cluster_map: ClusterMap, options: Options, timeout_s: float) -> I
         every = {**clients, **{each.name: each for each in absent}}
         for each in every.values():
             each.timeout_s = LOOK_S
-        yield {name: every[name] for name in cluster_map.names}
+        yield {name: every[name] for name in cluster_map.ensembles}
 
 
 def sessions_of(clients: Mapping[str, AdminClient]) -> list[str]:

@@ -71,7 +71,7 @@ def find_lost(cluster_map: ClusterMap, states: Mapping[str, Contents], is_made: 
     is_begun = states[cluster_map.bootstrap].draft is not None and not was_at_work
     if not is_made and (is_begun or all(state.record is None for state in states.values())):
         return []
-    return [name for name in cluster_map.names if lost_parts(cluster_map, name, states[name].parts)]
+    return [name for name in cluster_map.ensembles if lost_parts(cluster_map, name, states[name].parts)]
 
 
 def verify_given_up(
@@ -99,12 +99,12 @@ def _no_map(cluster_map: ClusterMap, states: Mapping[str, Contents]) -> str:
     """Returns what the others prove if the bootstrap ensemble has no map: a copy proves more than a mark."""
     first = cluster_map.bootstrap
     told = f"no cluster map at {MAP} on ensemble {first} ({states[first].hosts}), "
-    if copies := [name for name in cluster_map.names if states[name].map is not None]:
+    if copies := [name for name in cluster_map.ensembles if states[name].map is not None]:
         return (
             f"{told}which is the bootstrap ensemble of cluster {cluster_map.cluster}, says the copy of its map on "
             f"{' and '.join(copies)}: "
         )
-    found = [name for name in cluster_map.names if states[name].record is not None]
+    found = [name for name in cluster_map.ensembles if states[name].record is not None]
     return (
         f"{told}but ensemble {', '.join(found)} {'are' if len(found) > 1 else 'is'} of cluster "
         f"{cluster_map.cluster}. If {first} was not its bootstrap ensemble, give that one as --bootstrap. If it "
@@ -121,7 +121,7 @@ def assess(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], lost: Se
     mirrored: set[str] = set()
     pinned: set[str] = set()
     hidden: list[str] = []
-    for name in cluster_map.placement:
+    for name in clients:
         to_list = ["/", MIRRORS]
         for path, names, pin in listings(clients[name], to_list, hidden):
             directory = logical(path)

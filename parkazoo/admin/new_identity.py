@@ -163,7 +163,7 @@ def _plan(given: Mapping[str, str], maps: Mapping[str, ClusterMap | None]) -> tu
     original, newest = (max(each, key=lambda known: known.epoch) for each in (originals, found))
     if given.keys() != newest.ensembles.keys():
         raise ClusterMapError(
-            f"the map has the ensembles {', '.join(newest.names)}: give the copy's servers for each of them, "
+            f"the map has the ensembles {', '.join(newest.ensembles)}: give the copy's servers for each of them, "
             f"not for {', '.join(given)}"
         )
     _verify_apart(original, given)
@@ -178,7 +178,7 @@ def _plan(given: Mapping[str, str], maps: Mapping[str, ClusterMap | None]) -> tu
 
 def id_of_copy(original: str, copy: ClusterMap) -> str:
     """Returns the id that a copy of a cluster gets at its servers."""
-    servers = json.dumps({name: sorted(parse_hosts(copy.ensembles[name])) for name in copy.names})
+    servers = json.dumps({name: sorted(parse_hosts(copy.ensembles[name])) for name in copy.ensembles})
     return uuid.uuid5(uuid.NAMESPACE_OID, f"{original} {servers}").hex
 
 

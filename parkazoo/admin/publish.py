@@ -65,7 +65,7 @@ def verify_size(known: ClusterMap, wanted: ClusterMap) -> None:
     if size > MOST_BYTES and size > len(known.to_json()):
         newest = wanted.epochs[-1].rules
         raise ClusterMapError(
-            f"the map is not changed: with {len(wanted.names):,} ensembles and {len(newest):,} rules it would "
+            f"the map is not changed: with {len(wanted.ensembles):,} ensembles and {len(newest):,} rules it would "
             f"have {size:,} bytes, and servers may not take more than {MOST_BYTES:,} (jute.maxbuffer). Have fewer "
             "rules: one for /tenants/* is one for each child of /tenants. `parkazoo map rule remove` removes one"
         )

@@ -89,7 +89,7 @@ def find_unready(
         raise ClusterMapError(f"no cluster map was read within {timeout_s:g} s: {first.reasons()}")
     cluster_map = parse_map(answer.map or b"", MAP, hosts)
     verify_names(ensembles, cluster_map)
-    names = [name for name in cluster_map.names if not ensembles or name in ensembles]
+    names = [name for name in cluster_map.ensembles if not ensembles or name in ensembles]
     races = {
         name: _Race(parse_hosts(cluster_map.ensembles[name]), ask, partial(_why_not, cluster_map, name), deadline)
         for name in names

@@ -266,7 +266,7 @@ class Followers:
 
     def follow(self, cluster_map: ClusterMap) -> None:
         """Begins with ensembles that are new, and ends those that are gone."""
-        wanted = {(name, cluster_map.ensembles[name]) for name in cluster_map.names}
+        wanted = {(name, cluster_map.ensembles[name]) for name in cluster_map.ensembles}
         _stop([self._followers.pop(gone) for gone in self._followers.keys() - wanted])
         begun = []
         for name, hosts in sorted(wanted - self._followers.keys()):

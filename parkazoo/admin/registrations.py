@@ -87,7 +87,9 @@ def list_clients(
     """
     cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **options)
     verify_names(ensembles, cluster_map)
-    asked = {name: cluster_map.ensembles[name] for name in cluster_map.names if not ensembles or name in ensembles}
+    asked = {
+        name: cluster_map.ensembles[name] for name in cluster_map.ensembles if not ensembles or name in ensembles
+    }
     with connect_to(asked, {**options, "auth_data": list(auth)}, timeout_s, gives_up=True) as (clients, absent):
         found, unreadable = read_registrations(clients)
         servers = {format_hosts([each]): name for name in clients for each in parse_hosts(asked[name])}

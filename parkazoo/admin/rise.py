@@ -93,7 +93,7 @@ class Rise:
                 raise ClusterMapError(f"{_stopped(known)}: {unreachable(absent)}")
             for name in known.ensembles:
                 _verify_room(clients[name], known)
-            self._verify_no_strangers(known, clients)
+            self.verify_no_strangers(known, clients)
 
     def change(self, known: ClusterMap, place: Change, *, alone: bool = False, leaves: bool = False) -> ClusterMap:
         """Publish the epoch that `place` adds, in a map of form GROWN; return the map, or the one that would be.
@@ -123,7 +123,7 @@ class Rise:
     def _to_grown(self, known: ClusterMap, place: Change) -> ClusterMap:
         while known.form is not Form.GROWN:
             waited_for = known
-            if known.form is Form.PLAIN or self._have_followed(known):
+            if known.form is Form.PLAIN or self.have_followed(known):
 
                 def next_form(before: ClusterMap, waited_for: ClusterMap = waited_for) -> ClusterMap:
                     return _with_next_form(before, place) if before == waited_for else before
@@ -170,7 +170,7 @@ class Rise:
             if not self.strangers_gone and (strangers := self._find_strangers(known, clients)):
                 self.tell(f"would be refused: {describe_strangers(strangers)}")
 
-    def _have_followed(self, published: ClusterMap) -> bool:
+    def have_followed(self, published: ClusterMap) -> bool:
         """Wait until all clients work by the published map; return False if there may be another one by now."""
         with connect_to(published.ensembles, self.options, self.timeout_s) as (clients, absent):
             if absent:
@@ -188,10 +188,10 @@ class Rise:
                     break
                 self.on_wait(Waiting(published.form, published.epoch, behind, sum(map(len, sessions.values()))))
                 time.sleep(POLL_S)
-            self._verify_no_strangers(published, clients)
+            self.verify_no_strangers(published, clients)
             return True
 
-    def _verify_no_strangers(self, known: ClusterMap, clients: Mapping[str, AdminClient]) -> None:
+    def verify_no_strangers(self, known: ClusterMap, clients: Mapping[str, AdminClient]) -> None:
         """Who does not register is not waited for, and may create what others no longer look for.
 
         It is a plain kazoo program, or a client of ours that could not register.

@@ -202,8 +202,9 @@ def _change(known: ClusterMap, change: Change, rise: Rise) -> ClusterMap:
 
 def _verify_several(cluster_map: ClusterMap, names: Collection[str]) -> None:
     verify_names(names, cluster_map)
-    if len(cluster_map.placement) == 1:
+    carrying = [name for name in cluster_map.placement if name not in cluster_map.gone]
+    if len(carrying) == 1:
         raise ClusterMapError(
-            f"the map has one ensemble, {cluster_map.placement[0]}, where all directories go: add another first "
+            f"the map has one ensemble, {carrying[0]}, where all directories go: add another first "
             "with `parkazoo map grow --ensemble NAME=H:P,H:P`"
         )

@@ -92,8 +92,8 @@ def may_stop(
     options = {**client_options, "auth_data": list(auth)}
     with connect_by_newest(cluster_map, options, timeout_s) as (cluster_map, connections):
         own, server = _find(server, cluster_map)
-        found = for_each(list(cluster_map.names), lambda name: _ask(name, connections, timeout_s))
-    return judge_stop(own, server, dict(zip(cluster_map.names, found, strict=True)))
+        found = for_each(list(cluster_map.ensembles), lambda name: _ask(name, connections, timeout_s))
+    return judge_stop(own, server, dict(zip(cluster_map.ensembles, found, strict=True)))
 
 
 @arguments_alone()

@@ -53,7 +53,7 @@ def verify_places(cluster_map: ClusterMap, clients: Mapping[str, AdminClient]) -
 def _verify_all_are_given(cluster_map: ClusterMap, clients: Mapping[str, AdminClient]) -> None:
     """:raises ClusterMapError: a pin says that children are on an ensemble that the map does not have."""
     directories: dict[str, list[str]] = {}
-    for name in cluster_map.placement:
+    for name in clients:
         to_list = ["/", MIRRORS]
         for path, names, pin in listings(clients[name], to_list, []):
             if pin is not None and not pin.is_native and pin.on not in cluster_map.ensembles:
@@ -91,7 +91,7 @@ def _all_strays(cluster_map: ClusterMap, clients: Mapping[str, AdminClient]) -> 
     places = Places(cluster_map.make_placement())
     strays = []
     for index, name in enumerate(cluster_map.names):
-        if found := _strays(clients[name], index, places, cluster_map.names):
+        if name in clients and (found := _strays(clients[name], index, places, cluster_map.names)):
             strays.append(f"{', '.join(found)}{', ...' if len(found) == SHOWN else ''} on {clients[name]}")
     told = f"znodes would be out of reach with these ensembles in this order: {'; '.join(strays)}. "
     return told if strays else ""

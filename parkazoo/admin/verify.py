@@ -21,7 +21,7 @@ def verify_names(names: Collection[str], cluster_map: ClusterMap) -> None:
     """ClusterMapError if one of `names` is not an ensemble of the map."""
     if unknown := [name for name in names if name not in cluster_map.ensembles]:
         raise ClusterMapError(
-            f"no ensemble of the map is called {unknown[0]!r}: there are {', '.join(cluster_map.names)}"
+            f"no ensemble of the map is called {unknown[0]!r}: there are {', '.join(cluster_map.ensembles)}"
         )
 
 

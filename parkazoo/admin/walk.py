@@ -145,7 +145,8 @@ class _Walk:
         progress: Progress,
     ) -> None:
         session = client._session
-        assert session is not None and session.driver is not None
+        assert session is not None and session.driver is not None and session.roster.cluster_map is not None
+        self._here = session.roster.cluster_map.ensembles
         self._client = client
         self._session = session
         self._driver: Driver = session.driver
@@ -167,8 +168,8 @@ class _Walk:
     def run(self) -> None:
         now_ms = int(time.time() * 1000)
         looks = BY_PATH if self._context.form is Form.PLAIN else BY_PINS
-        for ensemble in range(len(self._context.names)):  # as the client knows them; more may come
-            if ensemble not in self._away:
+        for ensemble, name in enumerate(self._context.names):  # as the client knows them; more may come
+            if ensemble not in self._away and name in self._here:
                 self._start(partial(audit_ensemble, self._context, ensemble, now_ms, looks), self._take)
         while True:
             self._start_more()

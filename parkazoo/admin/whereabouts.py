@@ -147,7 +147,8 @@ class _Pins:
         name = self._map.names[ensemble]
         if name not in self._clients:
             raise ClusterMapError(
-                f"ensemble {name} ({self._map.ensembles[name]}) has to be asked, and cannot be reached"
+                f"ensemble {name} ({self._map.ensembles.get(name, 'it has left')}) has to be asked, and cannot be "
+                "reached"
             )
         return self._clients[name]
 

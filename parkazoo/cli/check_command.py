@@ -226,7 +226,7 @@ def nagios(found: Health, strict: bool) -> tuple[int, str]:
     servers = found.status.servers
     cluster_map = found.status.cluster_map
     if status == OK:
-        told = f"map {cluster_map.epoch}, {len(cluster_map.names)} ensembles, {len(servers)} servers"
+        told = f"map {cluster_map.epoch}, {len(cluster_map.ensembles)} ensembles, {len(servers)} servers"
     else:
         first = found.findings[0]
         told = f"{' '.join((first.ensemble, *first.servers))}: {first.seen}"
@@ -240,7 +240,7 @@ def nagios(found: Health, strict: bool) -> tuple[int, str]:
         "clients": len(found.status.clients),
         "znodes": sum(
             max((each.znodes or 0 for each in servers if each.ensemble == name), default=0)
-            for name in cluster_map.names
+            for name in cluster_map.ensembles
         ),
     }
     return status, nagios_line(status, told, figures, found.seconds)

@@ -28,6 +28,8 @@ def map_document(cluster_map: ClusterMap) -> dict[str, object]:
         "placement": list(cluster_map.placement),
         "unused": list(cluster_map.unused),
         "retired": list(cluster_map.retired),
+        "leaving": dict(cluster_map.leaving),
+        "gone": dict(cluster_map.gone),
         "epochs": [each.to_document() for each in cluster_map.epochs],
     }
 

@@ -24,10 +24,12 @@ def print_map(console: Console, cluster_map: ClusterMap) -> None:
     table = Table(
         "ensemble", "servers", "carries", title=f"cluster {escape(cluster_map.cluster)}", title_justify="left"
     )
-    for name in cluster_map.names:
+    for name in cluster_map.ensembles:
         carries = [*_carries(cluster_map, name), *(["the map"] if name == cluster_map.bootstrap else [])]
         servers = Text(cluster_map.ensembles[name].replace(",", "\n"), overflow="fold")
         table.add_row(name, servers, ", ".join(carries))
+    for name, hosts in cluster_map.gone.items():
+        table.add_row(name, Text(hosts.replace(",", "\n"), overflow="fold"), "has left")
     about = f"map {cluster_map.epoch}, format {cluster_map.format}, hash {HASH}"
     if cluster_map.form is not Form.PLAIN:
         newest = cluster_map.epochs[-1]
@@ -46,7 +48,9 @@ def _carries(cluster_map: ClusterMap, name: str) -> Iterator[str]:
         yield "nothing yet"
         return
     yield "znodes"
-    if weight == 0 and cluster_map.form is Form.GROWN:
+    if name in cluster_map.leaving:
+        yield "leaving: no new directories"
+    elif weight == 0 and cluster_map.form is Form.GROWN:
         yield "weight 0: no new directories"
     elif weight != 1:
         yield f"weight {weight}"

@@ -50,6 +50,7 @@ class Ensembles(CompatibleClient):
             raise RuntimeError("this client does not count: make it with ParKazooClient(..., counters=True)")
         members = [member for member in self._members() if member.name != FIRST]
         roster = self._session.roster if self._session else None
+        known = None if roster is None else roster.cluster_map
         names = [] if roster is None else roster.names[:]
         ports = [] if roster is None else roster.ports
         queued = {name: port.kept for name, port in zip(names, ports, strict=False) if hasattr(port, "kept")}
@@ -57,7 +58,7 @@ class Ensembles(CompatibleClient):
             *tally.requests(),
             {member.name: len(member._pending) for member in members},
             queued | {member.name: len(member.backlog) for member in members},
-            dict.fromkeys(names, False)
+            {name: False for name in names if known is None or name not in known.gone}
             | {member.name: member.state == KazooState.CONNECTED for member in members},
             dict(tally.connections_lost),
             dict(tally.sessions_expired),

@@ -1,4 +1,4 @@
-"""How a client's operations follow a map that grows, from form to form and from epoch to epoch.
+"""How a client's operations follow a map that grows, from form to form and from epoch to epoch, and shrinks.
 
 docs/design/protocol.md has the whole of it.
 """
@@ -25,11 +25,14 @@ from parkazoo.protocol.where.places import Places, by_first
 class Following(Generic[MemberT]):
     """Has an open session's operations work by the newest map of its roster, one change of form at a time.
 
+    So too if an ensemble is to leave, is not to leave after all, or has left: older operations think otherwise.
+
     All of it is on the loop; any thread may read :attr:`is_changing`.
 
     :param driver: works by a map of form plain so far. :param gate: through which operations come to it.
     :param report: tells the client its state, if that has changed. :param is_stopping: whether the session is.
     :param acknowledge: is called when nothing is under way by an older map.
+    :param part: parts with the ensembles that have left.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class Following(Generic[MemberT]):
         report: Callable[[], None],
         is_stopping: Callable[[], bool],
         acknowledge: Callable[[], None],
+        part: Callable[[], None],
     ) -> None:
         self._runtime = runtime
         self._driver = driver
@@ -51,6 +55,8 @@ class Following(Generic[MemberT]):
         self._report = report
         self._is_stopping = is_stopping
         self._acknowledge = acknowledge
+        self._part = part
+        self._parting: dict[str, int] = {}  # as operations know it, see :attr:`ClusterMap.parting`
         self._form_change: FormChange | None = None  # that is under way
         self._is_rewatching = False
         self._work_by_pins()
@@ -73,7 +79,7 @@ class Following(Generic[MemberT]):
         assert cluster_map is not None
         if self.is_changing or self._is_rewatching:
             return
-        if driver.context.form < cluster_map.form:
+        if driver.context.form < cluster_map.form or cluster_map.parting != self._parting:
             self._form_change = FormChange(
                 self._runtime,
                 driver,
@@ -87,6 +93,14 @@ class Following(Generic[MemberT]):
         if driver.context.form is not Form.PLAIN:
             driver.context.places.decide_by(self._guess(driver.context.form))
         self._acknowledge()
+        self.part()
+
+    def part(self) -> None:
+        """Part with the ensembles that have left, as far as operations know it."""
+        cluster_map = self._roster.cluster_map
+        assert cluster_map is not None
+        if cluster_map.gone and cluster_map.parting == self._parting and not self.is_changing:
+            self._part()
 
     def _fail_waiting(self) -> None:
         """What waits for a connection could come behind the registration of a session that is yet to begin."""
@@ -120,8 +134,10 @@ class Following(Generic[MemberT]):
 
     def _begin_form(self) -> None:
         """Operations begin by the newest form. If the older ones cannot work beside them, they fail."""
-        assert self._roster.cluster_map is not None and self._form_change is not None
-        if self._roster.cluster_map.form > self._driver.context.form + 1:
+        cluster_map = self._roster.cluster_map
+        assert cluster_map is not None and self._form_change is not None
+        has_missed = any(name not in self._parting for name in cluster_map.gone)
+        if cluster_map.form > self._driver.context.form + 1 or has_missed:
             self._form_change.hurry()
         self._work_by_pins()
 
@@ -146,8 +162,12 @@ class Following(Generic[MemberT]):
         roster, driver = self._roster, self._driver
         assert roster.cluster_map is not None
         form = roster.cluster_map.form
+        self._parting = roster.cluster_map.parting
         if form is not Form.PLAIN:
-            places = Places(roster.placement, self._guess(form), self._runtime.make_lock())
+            leaving, gone = (
+                frozenset(map(roster.names.index, names)) for names in (self._parting, roster.cluster_map.gone)
+            )
+            places = Places(roster.placement, self._guess(form), self._runtime.make_lock(), leaving, gone)
             driver.begin_form(driver.context.risen(form, places))
 
     def _guess(self, form: Form) -> Callable[[str], int]:

@@ -10,6 +10,7 @@ from typing import Any, Generic, Protocol
 from kazoo.exceptions import ConnectionLoss
 from kazoo.protocol.states import KeeperState
 
+from parkazoo.engine.gone import Gone
 from parkazoo.engine.observed import ObservedPort
 from parkazoo.engine.ports import Client, MemberT, MemberT_contra, OtherSession, Owner, RequestPort, Runtime
 from parkazoo.engine.registering import Registering
@@ -210,11 +211,18 @@ class Roster(Generic[MemberT]):
     def _add(self, names: Iterable[str]) -> None:
         """Ensembles that the map names."""
         for name in names:
-            join = partial(self._runtime.call, partial(self._join, name))
-            self.ports.append(Unjoined(self._runtime.make_lock(), self._owner.refusal, join))
+            self.ports.append(self._port(name))
             if self.asked is not self.ports:
                 self.asked.append(self._observe(name))
             self.names.append(name)  # now other threads may find it
+
+    def _port(self, name: str) -> RequestPort:
+        """In the place of a member."""
+        assert self.cluster_map is not None
+        if name in self.cluster_map.gone:
+            return Gone()
+        join = partial(self._runtime.call, partial(self._join, name))
+        return Unjoined(self._runtime.make_lock(), self._owner.refusal, join)
 
     def _observe(self, name: str) -> RequestPort:
         """Make what tells of each request to the port that came last."""
@@ -336,13 +344,39 @@ class Roster(Generic[MemberT]):
         self._client.logger.info("The cluster has more ensembles: %s", ", ".join(come))
         if len(self.names) == 1:
             (name,) = self.names
-            others = {each for new in come for each in parse_hosts(self.cluster_map.ensembles[new])}
+            hosts = [self.cluster_map.ensembles[new] for new in come if new not in self.cluster_map.gone]
+            others = {each for new in hosts for each in parse_hosts(new)}
             with suppress(ClusterMapError):  # names that no map could have
                 used = (each for each in parse_hosts(",".join(dict.fromkeys(self._hosts))) if each not in others)
                 self._servers.begin(name, self.cluster_map.ensembles[name], format_hosts(used))
             self._settle(self.first, name)
         self._owner.have_come(len(self.names) + len(come))
         self._add(come)
+
+    # ---- ensembles that have left ----------------------------------------------------------------
+
+    def close_gone(self) -> list[MemberT]:
+        """The members whose ensemble has left the map. Nothing joins such an ensemble from now on."""
+        assert self.cluster_map is not None
+        gone = self.cluster_map.gone
+        for index, name in enumerate(self.names):
+            port = self.ports[index]
+            if name in gone and isinstance(port, Unjoined):
+                self.ports[index] = empty = Gone()
+                port.pass_on(empty)
+        return [member for member in self.members if member.name in gone]
+
+    def join_first(self) -> None:
+        """Have a session on the bootstrap ensemble, which never leaves."""
+        assert self.cluster_map is not None
+        self._join(self.cluster_map.bootstrap)
+
+    def part_with(self, member: MemberT) -> None:
+        """Its ensemble has left the map; another member is connected."""
+        self.ports[self.names.index(member.name)] = Gone()
+        self.members = tuple(each for each in self.members if each is not member)
+        if self.first is member:
+            self.first = self.members[0]
 
     # ---- for people ------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from parkazoo.engine.following import Following
 from parkazoo.engine.form_change import POLL_S
 from parkazoo.engine.gate import Gate
 from parkazoo.engine.observed import ObservedOperations
+from parkazoo.engine.parting import Parting
 from parkazoo.engine.ports import Client, MemberT, Reply, Runtime, Timer
 from parkazoo.engine.registering import Registering
 from parkazoo.engine.roster import Roster
@@ -182,6 +183,7 @@ class Session(Generic[MemberT]):
             self._report,
             lambda: self.is_stopping,
             self._acknowledge,
+            Parting(runtime, roster, self._standing, self._report, self._lose, lambda: self.is_stopping).go_on,
         )
         self.driver = driver
         self._early.open(gate.call)
@@ -274,6 +276,8 @@ class Session(Generic[MemberT]):
 
     def member_ended(self, member: MemberT) -> None:
         """The last of them lets go of the loop."""
+        if member not in self.roster.members:  # its ensemble has left
+            member.close()
         self._active -= 1
         if not self._active:
             self._end()
@@ -365,6 +369,8 @@ class Session(Generic[MemberT]):
 
     def member_changed(self, member: MemberT, state: str) -> None:
         """Called by the members, on the loop."""
+        if member not in self.roster.members:  # its ensemble has left
+            return
         self._standing.changed(member, state)
         if self.is_stopping:
             return
@@ -379,6 +385,8 @@ class Session(Generic[MemberT]):
             else:
                 self._take_in(member)
             self._report(member)
+            if self._following is not None:
+                self._runtime.call(self._following.part)
 
     def _take_in(self, member: MemberT) -> None:
         """It is connected."""

@@ -92,6 +92,14 @@ def name_in(cluster_map: ClusterMap, record: DataAnswer) -> str:
     return name
 
 
+def _gone_name(cluster_map: ClusterMap, record: DataAnswer) -> str | None:
+    """Of the server's ensemble, if that has left the map."""
+    return next(
+        (name for name in cluster_map.gone if identity_error(cluster_map, name, record) is None),
+        None,
+    )
+
+
 class Atlas:
     """What a client knows of its cluster: the newest map that it has seen in any copy.
 
@@ -120,6 +128,13 @@ class Atlas:
             self._without.add(server)
             data = None if isinstance(record, Exception) else record[0]
             raise NoCopyError(str(no_map_error(server, data)), None if data is None else len(self._without))
+        if (gone := _gone_name(found, record)) is not None:
+            self._without.add(server)
+            raise NoCopyError(
+                f"server {server} is of ensemble {gone}, which has left cluster {found.cluster}: use servers of "
+                "others",
+                len(self._without),
+            )
         name = name_in(found, record)
         self.map = found
         return name
@@ -138,9 +153,9 @@ class Atlas:
 
 
 class NoCopyError(ClusterMapError):
-    """A server has no map.
+    """A server has no map, or its ensemble has left it.
 
-    :param asked: so many servers have none by now, though they are of some cluster; None: this one is of none.
+    :param asked: so many servers are like that by now, though of some cluster; None: this one is of none.
     """
 
     def __init__(self, message: str, asked: int | None) -> None:

@@ -13,12 +13,15 @@ primary: a change is published when it is set there. Then it is written to the c
       "placement": ["a", "b", "c"],                  the ensembles that carry znodes; the order counts
       "form": "plain",
       "epochs": [{"epoch": 1, "weights": {"a": 1, "b": 1, "c": 2}, "rules": []}],
-      "retired": ["d"]                               names that were taken out, if any were; no ensemble gets them
+      "retired": ["d"],                              names that were taken out, if any were; no ensemble gets them
+      "leaving": {"c": 7},                           takes no new directory since map 7, so that it can go
+      "gone": {"e": "h9:2181"}                       has left, and held nothing; its place in the order stays
     }
 
 The weights are shares of the directories. Ensembles that have come since are the last of the placement, without
-a weight in the first epoch: clients know them and may join them, and later epochs may give them a weight. Form,
-further epochs and rules (``epochs.py``) are for maps that change their placement.
+a weight in the first epoch: clients know them and may join them, and later epochs may give them a weight. One that
+has left stays in the placement, with weight 0, and is no key of ``ensembles``. Form, further epochs and rules
+(``epochs.py``) are for maps that change their placement.
 
 Each ensemble also holds ``/parkazoo/ensemble``, ``{"cluster": ..., "name": ...}``, so that a client with a
 wrong address finds out before it writes.
@@ -60,7 +63,21 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 FIRST = "the servers of hosts"  # in place of an ensemble's name, until a client knows which one it is
 HOST = re.compile(r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<name>[\w.-]+)):(?P<port>[0-9]{1,5})")
 KEYS = frozenset(
-    {"format", "epoch", "cluster", "bootstrap", "ensembles", "hash", "placement", "retired", "form", "epochs"}
+    {
+        *(
+            "format",
+            "epoch",
+            "cluster",
+            "bootstrap",
+            "ensembles",
+            "hash",
+            "placement",
+            "retired",
+            "leaving",
+            "gone",
+        ),
+        *("form", "epochs"),
+    }
 )
 
 # By their parameters, as long as a client uses them. Each remembers 65,536 paths, which is tens of MB.
@@ -111,10 +128,10 @@ def format_hosts(servers: Iterable[tuple[str, int]]) -> str:
 @dataclass(frozen=True)
 class ClusterMap:
     """A validated cluster map. Invariants: names are unique and well formed, no server is in two ensembles,
-    ``bootstrap`` and every name in ``placement`` are keys of ``ensembles``, and every ensemble is one or the
-    other.
+    ``bootstrap`` and every name in ``placement`` that is not in ``gone`` are keys of ``ensembles``, and every
+    ensemble is one or the other.
 
-    :param ensembles: hosts (``"h:p,h:p"``) by name of the ensemble.
+    :param ensembles: hosts (``"h:p,h:p"``) by name of the ensemble; of those that have not left.
     :param placement: names of the ensembles that carry znodes; a znode's ensemble is an index into it.
     :param bootstrap: name of the ensemble that holds the map and answers for ``/zookeeper``.
     :param weights: in the first epoch, of ensembles of the placement, by name: 0 to MOST_WEIGHT, 1 if not named.
@@ -123,6 +140,8 @@ class ClusterMap:
     :param form: what clients may take for granted of each other.
     :param later: the newest epochs behind the first, which is made of `weights`; only maps of form GROWN have any.
     :param retired: names of ensembles that were taken out and are not back. Clients may still use these by them.
+    :param leaving: the ensembles that no new pin may name, and the number of the map that began that.
+    :param gone: the ensembles that have left, which hold nothing, and their last hosts.
     :raises ClusterMapError: if an invariant does not hold.
     """
 
@@ -138,6 +157,8 @@ class ClusterMap:
     form: Form = field(default=Form.PLAIN)
     later: tuple[Epoch, ...] = field(default=())
     retired: tuple[str, ...] = field(default=())
+    leaving: Mapping[str, int] = field(default_factory=dict)
+    gone: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.cluster:
@@ -155,18 +176,35 @@ class ClusterMap:
             raise ClusterMapError("the placement names no ensemble")
         if len(set(self.placement)) != len(self.placement):
             raise ClusterMapError(f"the placement names an ensemble twice: {', '.join(self.placement)}")
-        used = {*self.placement, self.bootstrap}
+        used = {*self.placement, self.bootstrap} - self.gone.keys()
         if missing := used - self.ensembles.keys():
             raise ClusterMapError(f"no hosts are given for ensemble {', '.join(sorted(missing))}")
         if idle := self.ensembles.keys() - used:
             raise ClusterMapError(f"ensemble {', '.join(sorted(idle))} is not in the placement")
         self._verify_epochs()
+        self._verify_parting()
 
     def _verify_epochs(self) -> None:
         if late := [name for name in self.unweighted if name not in self.placement[len(self._weighted) :]]:
             raise ClusterMapError(f"no weight is given for ensemble {', '.join(late)}")
         verify_known(self.weights, self._weighted)
         verify_later(self.epochs[1:], self.placement, self.form)  # the first one has verified itself
+
+    def _verify_parting(self) -> None:
+        for hosts in self.gone.values():
+            parse_hosts(hosts)
+        for name in (*self.leaving, *self.gone):
+            if name not in self.placement or self.form is not Form.GROWN or name == self.bootstrap:
+                raise ClusterMapError(f"ensemble {quoted(name)} cannot leave")
+            if self.epochs[-1].weights.get(name):
+                raise ClusterMapError(f"ensemble {name} leaves, and has a weight")
+            if name in self.leaving and name in self.gone:
+                raise ClusterMapError(f"ensemble {name} leaves, and has left")
+
+    @property
+    def parting(self) -> dict[str, int]:
+        """The ensembles that leave, with the number of the map that began it, and those that have left, with 0."""
+        return {**self.leaving, **dict.fromkeys(self.gone, 0)}
 
     @property
     def shares(self) -> tuple[int, ...]:
@@ -196,6 +234,7 @@ class ClusterMap:
             and (self._weighted, self.weights) == (before._weighted, before.weights)
             and follow(self.later, before.later)
             and {*kept}.isdisjoint(self.unused)
+            and self.gone.keys() >= before.gone.keys()
         )
 
     @property
@@ -205,7 +244,7 @@ class ClusterMap:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every ensemble: the placement's in its order, then the bootstrap ensemble if it is apart."""
+        """The placement in its order, with those that have left, then the bootstrap ensemble if it is apart."""
         return self.placement if self.bootstrap in self.placement else (*self.placement, self.bootstrap)
 
     def identity(self, name: str) -> dict[str, str]:
@@ -229,6 +268,8 @@ class ClusterMap:
         for name in hosts:
             if name in self.ensembles:
                 raise ClusterMapError(f"the map has an ensemble {name} already")
+            if name in self.gone:
+                raise ClusterMapError(f"an ensemble {name} has left this cluster: give the new one another name")
         more = {name: format_hosts(parse_hosts(servers)) for name, servers in hosts.items()}
         return replace(
             self,
@@ -250,11 +291,32 @@ class ClusterMap:
     def with_epoch(self, weights: Mapping[str, int], rules: Sequence[Rule]) -> ClusterMap:
         """The next map, with one more epoch. Of those behind the first, only the newest are kept.
 
+        An ensemble that was leaving stays if it gets a weight.
+
         :param weights: by name of the ensemble; one that is not named gets no directory.
         """
         verify_known(weights, self.placement)
         later = (*self.later, next_epoch(self.epochs, weights, rules))
-        return replace(self, epoch=self.epoch + 1, later=newest_of(later))
+        leaving = {name: since for name, since in self.leaving.items() if not weights.get(name)}
+        return replace(self, epoch=self.epoch + 1, later=newest_of(later), leaving=leaving)
+
+    def with_leaving(self, name: str) -> ClusterMap:
+        """The next map, in which an ensemble has no weight, and no new pin may name it; this one if it is so."""
+        if name in self.leaving:
+            return self
+        newest = self.epochs[-1]
+        drained = self.with_epoch({**newest.weights, name: 0}, newest.rules) if newest.weights.get(name) else self
+        return replace(drained, epoch=self.epoch + 1, leaving={**self.leaving, name: self.epoch + 1})
+
+    def without(self, name: str) -> ClusterMap:
+        """The next map, which an ensemble has left. No pin may name that."""
+        return replace(
+            self,
+            epoch=self.epoch + 1,
+            ensembles={each: hosts for each, hosts in self.ensembles.items() if each != name},
+            leaving={each: since for each, since in self.leaving.items() if each != name},
+            gone={**self.gone, name: self.ensembles[name]},
+        )
 
     def make_placement(self) -> Placement:
         """Where znodes live by the first epoch; the ensembles' indexes are positions in :attr:`names`.
@@ -291,6 +353,10 @@ class ClusterMap:
         }
         if self.retired:
             document["retired"] = list(self.retired)
+        if self.leaving:
+            document["leaving"] = dict(self.leaving)
+        if self.gone:
+            document["gone"] = dict(self.gone)
         return with_epochs(document | {"form": self.form.word}, self.epochs).encode()
 
     @classmethod
@@ -311,14 +377,17 @@ class ClusterMap:
             raise ClusterMapError(
                 f"it has format {number}, which this ParKazoo does not know, only {FORMAT}{advice}"
             )
-        document.setdefault("retired", [])
+        document = {"retired": [], "leaving": {}, "gone": {}} | document
         verify_keys(document, KEYS)
         if document["hash"] != HASH:
             raise ClusterMapError(f"it asks for hash {quoted(document['hash'])}; this ParKazoo knows {HASH}")
         ensembles = typed(document, "ensembles", dict)
         placement, retired = typed(document, "placement", list), typed(document, "retired", list)
-        if not all(isinstance(each, str) for each in (*ensembles.values(), *placement, *retired)):
-            raise ClusterMapError("it is damaged (ensembles, placement and 'retired' must hold strings)")
+        leaving, gone = typed(document, "leaving", dict), typed(document, "gone", dict)
+        if not all(isinstance(each, str) for each in (*ensembles.values(), *placement, *retired, *gone.values())):
+            raise ClusterMapError("it is damaged (ensembles, placement, 'retired' and 'gone' must hold strings)")
+        if not all(type(since) is int for since in leaving.values()):
+            raise ClusterMapError("it is damaged ('leaving' must hold numbers)")
         epoch = typed(document, "epoch", int)
         if epoch < 1:
             raise ClusterMapError(f"it is damaged (epoch {epoch})")
@@ -338,6 +407,8 @@ class ClusterMap:
             form=epochs.form,
             later=epochs.later,
             retired=tuple(retired),
+            leaving=leaving,
+            gone=gone,
         )
 
 

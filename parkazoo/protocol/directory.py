@@ -181,17 +181,19 @@ def try_promote(
         expected = yield from _acl_of(d, known, answer)
     pin = Create(d.pin, encode_pin(fence, context.names[mirror]), pin_acl(expected), 0)
     first = [Create(d.mirror.path, b"", expected, 0), *([child] if child else ())]
-    if home == mirror and not d.generation:
+    # A pin that names a generation, or an ensemble that leaves, is there, or the life in which it was seen is
+    # over: it is not made again.
+    is_kept = bool(d.generation) or mirror in context.places.leaving
+    if home == mirror and not is_kept:
         with suppress(NodeExistsError):  # else there is a pin
             return (yield from _make_at_home(d, fence, pin, first))
     # A write, for a read may be stale. The ACL again after it: a set_acls from now on sees the pin, and bumps
     # the fence.
-    # A pin that names a generation is there, or the life is over in which it was seen: it is not made again.
-    written = Transaction([CheckVersion(d.pin, ANY_VERSION)]) if d.generation else pin
+    written = Transaction([CheckVersion(d.pin, ANY_VERSION)]) if is_kept else pin
     pinned, answer = yield (home, written), _acl_request(d, known)
-    if d.generation and not isinstance(pinned, Exception):
+    if is_kept and not isinstance(pinned, Exception):
         pinned = failure(pinned)[1] or NodeExistsError()
-    if d.generation and isinstance(pinned, NoNodeError):
+    if is_kept and isinstance(pinned, NoNodeError):
         return AGAIN
     if isinstance(pinned, NodeExistsError):
         try:

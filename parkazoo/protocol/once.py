@@ -86,7 +86,8 @@ class Marker:
             self._versions.pop(ensemble, None)
         session = context.owners.session_on(ensemble)
         while not session:  # it is not joined yet, or not any more
-            yield from ask(ensemble, Exists(ROOT, None))
+            if (yield from ask(ensemble, Exists(ROOT, None))) is None:  # it has left: nothing can be done there
+                return SetData(ROOT, b"", -1)
             session = context.owners.session_on(ensemble)
         path = f"{ROOT}/{MARKER}{format_session(session)}-{self._number}"
         if (doubt := self._in_doubt.get(ensemble)) is not None:

@@ -39,6 +39,12 @@ class Standing(Generic[MemberT]):
         """The client is not connected without it, from now on."""
         self._awaited.add(member)
 
+    def ends(self, member: MemberT) -> None:
+        """The client has it no more."""
+        del self._states[member]
+        for members in (self._awaited, self._shaken, self._anew):
+            members.discard(member)
+
     def changed(self, member: MemberT, state: str) -> None:
         self._states[member] = state
         if state in states.CONNECTED_STATES:

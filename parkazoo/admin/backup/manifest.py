@@ -177,7 +177,7 @@ def _parse(file: gzip.GzipFile, path: Path) -> ClusterState:
                 ensemble = ensembles[found.pop("ensemble")]
                 each = _a_listed(found)
                 ensemble.listed[each.znode] = each
-        if found["sha256"] != seal.hexdigest() or file.read(1) or ensembles.keys() != {*cluster_map.names}:
+        if found["sha256"] != seal.hexdigest() or file.read(1) or ensembles.keys() != {*cluster_map.ensembles}:
             raise ValueError
         return ClusterState(str(header["at"]), cluster_map, ensembles, {})
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError, ClusterMapError):

@@ -51,6 +51,7 @@ class Places:
     :param guess: the ensemble to which the newest epoch that decides gives a directory; or NATIVE. None if the map
         is plain: `first` decides for ever.
     :param lock: held for a moment while the memory changes; None if only one thread uses this.
+    :param leaving: ensembles that no new pin may name. :param gone: those of them that hold nothing for ever.
     :ivar bootstrap: index of the ensemble that answers for ``/zookeeper``.
     :ivar count: goes up with each own create and delete.
     :ivar known: returns where a path and its children are, as far as is known.
@@ -61,8 +62,12 @@ class Places:
         first: Placement,
         guess: Callable[[str], int] | None = None,
         lock: AbstractContextManager[object] | None = None,
+        leaving: frozenset[int] = frozenset(),
+        gone: frozenset[int] = frozenset(),
     ) -> None:
         self.first = first
+        self.leaving = leaving
+        self._gone = gone
         self.guess = guess or by_first(first)
         self._is_plain = guess is None
         self.bootstrap = first.bootstrap
@@ -213,13 +218,17 @@ class Places:
         return directory(path, place, where, self.known(path).certainty, generation_of(place.path))
 
     def inherit(self, before: Places) -> None:
-        """Takes over an earlier form's places. They hold, but for what operations of that form forget yet.
+        """Takes over the places of earlier operations. They hold, but for what these operations forget yet.
 
-        That a directory has no child does not: by that form another client may have made one without a pin.
+        That a directory has no child does not: another client may have made one without a pin.
         """
         with before._lock:
             before._heir = self
-            self._hints = before._hints.copy()
+            self._hints = {
+                path: hint
+                for path, hint in before._hints.items()
+                if hint[0] is None or hint[0].ensemble not in self._gone
+            }
             self._forget_directories()
 
     def remember_childless(self, path: str) -> None:

@@ -19,12 +19,19 @@ NAMES = "abc"
 
 
 def map_of(scenario: SessionScenario, epoch: int) -> ClusterMap:
-    """Each epoch has other addresses. Those that come have no weight, and come one with each epoch; then forms."""
+    """Each epoch has other addresses. Those that come have no weight, and come one with each epoch; then forms.
+
+    If the last one leaves, it is leaving in the second map, and has left in the third.
+    """
     first = scenario.ensembles - scenario.come
     names = NAMES[: min(first + epoch - 1, scenario.ensembles)]
     hosts = {name: f"{name}{epoch}:1" for name in names}
     form = Form(scenario.begins + max(0, min(epoch - 1 - scenario.come, scenario.rises)))
-    return ClusterMap("c", hosts, tuple(names), names[0], epoch, unweighted=tuple(names[first:]), form=form)
+    if not scenario.leaves:
+        return ClusterMap("c", hosts, tuple(names), names[0], epoch, unweighted=tuple(names[first:]), form=form)
+    found, last = ClusterMap("c", hosts, tuple(names), names[0], form=form), names[-1]
+    found = found.with_leaving(last) if epoch > 1 else found
+    return found.without(last) if epoch > 2 else found
 
 
 def beginning(scenario: SessionScenario) -> Model:

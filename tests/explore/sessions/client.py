@@ -6,7 +6,7 @@ Nothing happens by itself. :class:`Client` takes what comes from outside, an :da
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from types import MethodType
 from typing import NamedTuple, cast
 
@@ -197,6 +197,7 @@ class Client:
         self.states: list[str] = []
         self._names = names
         self._hosts = hosts
+        self._made: list[Member] = []
         self._handler = Handler()
         self._runtime = Runtime(index, self._handler)
         self.session = Traced(self, self._runtime)
@@ -240,6 +241,7 @@ class Client:
             logger=LOG,
         )
         member._connection = Connection(member, member._conn_retry, logger=DiscreetLog(LOG), sasl_options=None)
+        self._made.append(member)
         return member
 
     # ---- for the test ----------------------------------------------------------------------------
@@ -315,7 +317,8 @@ class Client:
 
     def _find(self, ensemble: int) -> Member | None:
         """The member of an ensemble, or that which does not know yet whose it will be."""
-        for member in self.session.roster.members:
+        parted = [each for each in self._made if each.name in self._gone() and each._connection._link is not None]
+        for member in (*self.session.roster.members, *parted):
             if member.name == self._names[ensemble]:
                 return member
         first = self.session.roster.first
@@ -365,6 +368,21 @@ class Client:
     def may_give_up(self) -> bool:
         return self._runtime.give_up is not None
 
+    def _gone(self) -> Mapping[str, str]:
+        known = self.session.roster.cluster_map
+        return known.gone if known is not None else {}
+
+    @property
+    def parting(self) -> frozenset[tuple[str, int]]:
+        following = self.session._following
+        return frozenset(following._parting.items() if following is not None else ())
+
+    def parted(self) -> frozenset[int]:
+        left = self._gone().keys() - {each.name for each in self.session.roster.members}
+        return (
+            frozenset(self._names.index(name) for name in left) if self.session.driver is not None else frozenset()
+        )
+
     def has_right_hosts(self) -> bool:
         """Whether each member looks for the servers that the client's map names.
 
@@ -373,7 +391,8 @@ class Client:
         known, first = self.session.roster.cluster_map, self.session.roster.first
         if known is None:
             return True
-        wanted = {member: parse_hosts(known.ensembles[member.name]) for member in self.session.roster.members}
+        members = [each for each in self.session.roster.members if each.name not in known.gone]
+        wanted = {member: parse_hosts(known.ensembles[member.name]) for member in members}
         if tuple(first.hosts) == parse_hosts(self._hosts):
             is_one = len(known.names) == 1
             return is_one or {*first.servers} == {*first.hosts, *wanted.pop(first)}

@@ -53,6 +53,10 @@ def in_groups(*groups: Sequence[Request]) -> Program:
     return program
 
 
+def emptied(directory: str) -> list[Request]:
+    return [Delete(f"{directory}/w", -1), Delete(directory, -1)]
+
+
 LET_GO = Delete(f"{B}/e", -1)
 PROGRAMS: Mapping[str, Program] = {
     "hold and read": [hold(B), get(A)],
@@ -102,18 +106,41 @@ RISING: Mapping[str, tuple[int, int, Program, Form]] = {  # also with the form a
     "tolerant becomes grown, behind another": (2, 2, in_groups([create(NEW)], [get(A)], BEHIND), TOLERANT),
     "tolerant becomes grown, all at once": (2, 2, at_once(hold(B), get(A, WATCH), get(B)), TOLERANT),
 }
+LEAVING: Mapping[str, Program] = {  # what the client does while ensemble b leaves
+    "b leaves, read": [get(B), get(A), set_(B)],
+    "b leaves, empty": [*emptied(B), get(A)],
+    "b leaves, make again": [*emptied(B), create(B), create(f"{B}/x"), get(A)],
+    "b leaves, first child": in_groups([create(NEW)], [create(f"{NEW}/x")], emptied(B), [get(A)]),
+    "b leaves, first child gone": [
+        *emptied(B),
+        create(NEW),
+        create(f"{NEW}/x"),
+        Delete(f"{NEW}/x", -1),
+        Delete(NEW, -1),
+    ],
+    "b leaves, remembered": [get(B), create(f"{B}/x"), get(A)],
+    "b leaves, watch": [get(B, WATCH), get(A)],
+    "b leaves, hold": [hold(B), get(A)],
+    "b leaves, all at once": at_once(get(B, WATCH), hold(B), get(A, WATCH)),
+}
 OTHERS: Mapping[str, Sequence[Program]] = {
     "nothing": [],
     "sets": [[set_(B), set_(A)]],
     "watches it": [[Exists(f"{B}/e", WATCH)]],
     "lets go": [[LET_GO]],
+    "empties": [emptied(B)],
+    "empties, makes again": [[*emptied(B), create(B)]],
+    "lets go, empties": [[LET_GO, *emptied(B)]],
 }
+EMPTYING = ("empties", "empties, makes again", "lets go, empties")
 ALIKE = "the same"
 TROUBLES = ("le", "lep", "leg", "lmmm", "lemm", "llee")
 OF_GROWTH = ("mm", "mml", "mmle", "mmlp", "mmlg", "mmlee", "mmmmle")  # troubles
 TWICE, WHOLE = "m" * 3, "m" * 6  # two forms on two ensembles, as far as the second is published; all of three
 OF_RISE = (TWICE, *(TWICE + each for each in ("l", "f", "fl")), WHOLE)
 OF_RISE += tuple(WHOLE + each for each in ("l", "f", "le", "lfp", "lle"))
+LEFT = "m" * 4  # two maps on two ensembles
+OF_LEAVING = (LEFT, *(LEFT + each for each in ("l", "e", "ll", "le", "lf", "lp", "lg")))
 STARTS = ("a", "b", "ab")
 PACES = ("at once", "apart", "slow")
 
@@ -139,6 +166,7 @@ class Sessions:
         known = {name: (2, 2, each, PLAIN) for name, each in PROGRAMS.items()}
         known |= {name: (3, 3, each, PLAIN) for name, each in OF_THREE.items()}
         known |= {name: (*each, PLAIN) for name, each in GROWING.items()}
+        known |= {name: (2, 2, each, Form.GROWN) for name, each in LEAVING.items()}
         first, last, program, begins = {**known, **RISING}[self.program]
         other = [program] if self.other == ALIKE else OTHERS[self.other]
         return SessionScenario(
@@ -150,19 +178,21 @@ class Sessions:
             come=last - first,
             begins=begins,
             rises=Form.GROWN - begins if self.program in RISING else 0,
+            leaves=self.program in LEAVING,
             is_apart=self.pace == "apart",
             is_slow=self.pace == "slow",
         )
 
     @classmethod
     def members(cls) -> Iterator[Sessions]:
-        """A client alone; two; one on three ensembles; and those whose map gains ensembles, or forms."""
+        """A client alone; two; one on three ensembles; those whose map gains ensembles, or forms, or loses one."""
         alone = itertools.product(PROGRAMS, ["nothing"], TROUBLES, STARTS, PACES)
-        two = itertools.product(PROGRAMS, [*OTHERS][1:], TROUBLES, ["a"], ["apart"])
+        two = itertools.product(PROGRAMS, ["sets", "watches it", "lets go"], TROUBLES, ["a"], ["apart"])
         three = itertools.product(OF_THREE, ["nothing"], TROUBLES, STARTS, ["at once"])
         grows = itertools.product(GROWING, ["nothing"], OF_GROWTH, ["a"], PACES)
         grow = itertools.product(GROWING, [ALIKE], OF_GROWTH, ["a"], ["apart"])
         rises = itertools.product(RISING, ["nothing"], OF_RISE, ["a"], PACES)
         rise = itertools.product(RISING, [ALIKE], OF_RISE, ["a"], ["apart"])
-        for words in itertools.chain(alone, two, three, grows, grow, rises, rise):
+        left = itertools.product(LEAVING, ["nothing", ALIKE, *EMPTYING], OF_LEAVING, ["a", "ab"], ["apart"])
+        for words in itertools.chain(alone, two, three, grows, grow, rises, rise, left):
             yield cls(*words)

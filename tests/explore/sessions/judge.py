@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from kazoo.exceptions import ConnectionLoss, KazooException, SessionExpiredError
-from kazoo.protocol.states import KeeperState
+from kazoo.protocol.states import EventType, KeeperState
 
 from parkazoo.kazoo_private import Close, Create, Delete, GetData, SetData
+from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, MAP, Placement
+from parkazoo.protocol.pin import decode_pin
+from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, MAP, PIN, Placement, logical
 from parkazoo.protocol.registration import decode_registration, format_session, registration_path
 from parkazoo.wire.own_read import OwnRead
 from tests.explore.scenario import Violation
+from tests.explore.sessions.beginning import NAMES
 from tests.explore.sessions.client import LOOKING, OPEN, Join, Port, Unknown
 from tests.explore.sessions.ledger import home_of, is_present, live_watches, parts, place_of
 from tests.explore.sessions.world import ClientState, Move, Position, ServerSession, World
-from tests.explore.znodes import Request, path_of
-from tests.where_is import where_is
+from tests.explore.znodes import Request, has_watch, path_of
 
 LOSING = "arbp"  # the moves by which a request may fail with ConnectionLoss
 FIRST = (ENSEMBLE, MAP)
@@ -69,6 +71,23 @@ def oldest_registered(world: World, ensemble: int) -> int:
     nodes = world.model.nodes[ensemble]
     said = [decode_registration(znode.data) for path, znode in nodes.items() if path.startswith(f"{CLIENTS}/")]
     return min((int(str(each["epoch"])) for each in said), default=world.copies[0])
+
+
+def names_in_pins(world: World) -> set[str]:
+    """The ensembles that pins name."""
+    pins = [
+        decode_pin(znode.data or b"")
+        for nodes in world.model.nodes
+        for path, znode in nodes.items()
+        if path.endswith(f"/{PIN}")
+    ]
+    return {pin.on for pin in pins if pin is not None}
+
+
+def check_pins(world: World, published: ClusterMap) -> None:
+    """:raises Violation: the children of a directory are where nobody looks for them."""
+    if names_in_pins(world) & published.gone.keys():
+        raise Violation("a pin names an ensemble that has left")
 
 
 def check_past(placement: Placement, world: World, session: ServerSession, request: Request) -> None:
@@ -130,13 +149,16 @@ def check(placement: Placement, before: World, world: World, index: int, move: M
     told = [each.operation for each in now.told]
     if len(set(told)) < len(told):
         raise Violation("a watch was told twice")
-    may_expire = old.ensembles == 1 or before.clients[index].ledger.held[move.ensemble]
+    if any(each.event == EventType.NONE for each in now.told) and not (now.suspensions or now.losts):
+        raise Violation("a watch was told NONE, though the client was CONNECTED")
+    held = before.clients[index].ledger.held
+    may_expire = old.ensembles == 1 or held[move.ensemble] or any(held[each] for each in now.parted - old.parted)
     if now.losts > old.losts and move.kind != "g" and not may_expire:
         raise Violation("the client was LOST, though it had no ephemeral where its session expired")
     _check_state(world, index)
     _check_shock(before, world, index, move)
     if now.state == KeeperState.CONNECTED:
-        _check_ephemerals(placement, world, index)
+        _check_ephemerals(world, index)
 
 
 def _check_number(before: ClientState, client: ClientState) -> None:
@@ -184,11 +206,15 @@ def _check_shock(before: World, world: World, index: int, move: Move) -> None:
             and is_present(before, index, move.ensemble)
             and any(not isinstance(request, OwnRead) for request in port.outbox)
         )
+        has_lost = has_lost or any(
+            old.ports[each].phase != OPEN and any(map(has_watch, old.ports[each].queue))
+            for each in now.parted - old.parted
+        )
         if has_lost != (now.suspensions > old.suspensions):
             raise Violation("the client was SUSPENDED for a moment without a reason, or not with one")
 
 
-def _check_ephemerals(placement: Placement, world: World, index: int) -> None:
+def _check_ephemerals(world: World, index: int) -> None:
     client = world.clients[index]
     if client.position.losts < client.ledger.owed:
         raise Violation("an ephemeral is gone with its session, and the client was not LOST")
@@ -201,9 +227,8 @@ def _check_ephemerals(placement: Placement, world: World, index: int) -> None:
     }
     owners = {each.number for each in world.sessions if each.client == index}
     for path in client.ledger.made - deleted:
-        home = where_is(placement, path).home
-        znode = world.model.nodes[home.ensemble].get(home.path)
-        if znode is None or znode.owner not in owners:
+        znodes = (nodes.get(place) for nodes in world.model.nodes for place in nodes if logical(place) == path)
+        if not any(znode.owner in owners for znode in znodes if znode is not None):
             raise Violation(f"the client is CONNECTED, and has lost its ephemeral {path}")
 
 
@@ -237,6 +262,11 @@ def check_quiet(placement: Placement, world: World, index: int) -> None:
 def _check_sessions(world: World, index: int) -> None:
     now = world.clients[index].position
     mine = {port.session for port in now.ports}
+    if any(each.ensemble in now.parted and each.is_connected for each in world.sessions if each.client == index):
+        raise Violation("a session lives on where an ensemble has left")
+    names = NAMES[: len(now.ports)]
+    if any(NAMES.index(name) not in now.parted for name, since in now.parting if not since and name in names):
+        raise Violation("a client does not part with an ensemble that has left")
     for session in world.sessions:
         if session.client != index or not session.is_alive or not session.is_known:
             continue

@@ -39,11 +39,14 @@ def noted(placement: Placement, before: World, world: World, index: int, item: I
     if now.losts > old.losts:
         nothing = (frozenset[str](),) * len(ledger.held)
         ledger = ledger._replace(awaited=frozenset(), held=nothing, made=frozenset())
-    if now.form is not old.form or isinstance(item, Hurry):
+    has_changed = now.form is not old.form or now.parting != old.parting
+    if has_changed or isinstance(item, Hurry):
         missed = {e for e, port in enumerate(old.ports) if port.phase != OPEN and any(map(has_watch, port.queue))}
         ledger = ledger._replace(awaited=ledger.awaited | missed)
     present = {e for e, port in enumerate(now.ports) if port.phase == OPEN and is_present(world, index, e)}
-    ledger = ledger._replace(awaited=ledger.awaited - present)
+    if now.losts == old.losts and any(ledger.held[each] for each in now.parted - old.parted):
+        ledger = ledger._replace(owed=now.losts + 1)
+    ledger = ledger._replace(awaited=ledger.awaited - present - now.parted)
     if now.state == KeeperState.CONNECTED:
         ledger = ledger._replace(last_id=(now.losts, now.number))
     ledger = _ended(ledger, old, now)
@@ -52,7 +55,7 @@ def noted(placement: Placement, before: World, world: World, index: int, item: I
     ledger = ledger._replace(unsure=ledger.unsure.union(_unsure_watches(now)))
     ended = {each.number for each in old.ended}
     left = {number for number in range(len(old.calls)) if number not in ended}
-    if now.form is not old.form:
+    if has_changed:
         ledger = ledger._replace(overtaken=ledger.overtaken | left)
     if isinstance(item, (Lose, Wait)):
         hurt = {number for number in left if _has_steps(old, old.calls[number])}

@@ -14,6 +14,7 @@ from kazoo.protocol.states import KeeperState
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.following import Following
 from parkazoo.engine.form_change import FormChange
+from parkazoo.engine.parting import Parting
 from parkazoo.engine.registering import Registering
 from parkazoo.engine.roster import Roster
 from parkazoo.engine.session import Session
@@ -31,7 +32,7 @@ from parkazoo.wire.handshake import _register
 from parkazoo.wire.member import Member
 from parkazoo.wire.own_read import OWN_READS
 from tests.explore.mutation import Callers, Fault, Mutation, Right, Wrong, instead, left_out, nothing, together
-from tests.explore.sessions.families import WHOLE, Sessions
+from tests.explore.sessions.families import LEFT, WHOLE, Sessions
 
 BEFORE = "before the registration|is not registered"
 NO_COPY, NOT_NEWEST = "before the copy of the map", "the newest map that it has read"
@@ -523,6 +524,16 @@ MUTANTS: Mapping[str, SessionMutant] = {
         instead(Following.go_on, lambda _: lambda following: following._acknowledge()),
         NO_NEIGHBOUR,
         seen_in(RISES, STEPS),
+    ),
+    "a client parts with an ephemeral": SessionMutant(
+        left_out(Session._lose, Parting._part),
+        NOT_LOST,
+        seen_in("b leaves, hold", LEFT, other="lets go, empties"),
+    ),
+    "a client parts with nothing": SessionMutant(
+        instead(Parting.go_on, nothing),
+        "does not part",
+        seen_in("b leaves, empty", LEFT),
     ),
     "a request that was lost is sent again": SessionMutant(
         instead(Member._fail, forgetting_the_pending),

@@ -86,6 +86,8 @@ class Positions:
             client.is_changing,
             client.session._standing.is_failing,
             client.has_right_hosts(),
+            client.parting,
+            client.parted(),
         )
 
 

@@ -19,6 +19,7 @@ class SessionScenario:
         under way by an older form takes too long (f).
     :param ensembles: how many there are. :param come: so many of them come while the map changes.
     :param begins: the form of the map at first. :param rises: so many forms come after the ensembles.
+    :param leaves: the last ensemble leaves, in two steps.
     :param is_apart: answers are read some time after they were sent.
     :param is_slow: so are the answers of a handshake.
     """
@@ -31,5 +32,6 @@ class SessionScenario:
     come: int = 0
     begins: Form = Form.PLAIN
     rises: int = 0
+    leaves: bool = False
     is_apart: bool = False
     is_slow: bool = False

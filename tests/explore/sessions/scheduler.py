@@ -130,6 +130,7 @@ class Scheduler:
         for each in range(len(world.clients)):
             judge.check(self.placement, before, world, each, move)
             judge.check_joined(count - self.scenario.come, world.clients[each].position)
+        judge.check_pins(world, map_of(self.scenario, world.copies[0]))
         world = World(*world[:-1], Path(before.path, move))
         if self.is_quiet(world):
             for each in range(len(world.clients)):
@@ -278,8 +279,8 @@ class Scheduler:
     def _changeable(self, world: World) -> list[int]:
         """The ensembles whose copy may be the next to change: of those that the published map has.
 
-        Before guarded and before grown the command waits until it has seen everywhere that all work by the present
-        form.
+        Before guarded, before grown, and before an ensemble has left the command waits until it has seen
+        everywhere that all work by the present map.
         """
         published = map_of(self.scenario, world.copies[0])
         behind = [
@@ -287,9 +288,13 @@ class Scheduler:
         ]
         if not behind and self._must_wait(published) and len(world.looked) < len(published.names):
             return []
-        return behind or [0]
+        if not behind and published.leaving and judge.names_in_pins(world) & published.leaving.keys():
+            return []  # the command's walk finds them
+        return behind or ([] if published.gone else [0])
 
     def _must_wait(self, published: ClusterMap) -> bool:
+        if published.leaving:
+            return True
         following = map_of(self.scenario, published.epoch + 1)
         return published.form is not Form.PLAIN and following.form is not published.form
 

@@ -84,6 +84,8 @@ class Position(NamedTuple):
     :param counts: how many answers each operation got. :param has_claims: whether the driver keeps any.
     :param form: by which operations begin. :param is_changing: whether it goes from that to the next.
     :param is_failing: whether a watch has failed to be left, by a form before, and others may yet.
+    :param parting: the ensembles of which operations know that they leave. :param parted: where the client has no
+        session any more, because they have left.
     """
 
     ports: tuple[Port, ...]
@@ -106,6 +108,8 @@ class Position(NamedTuple):
     is_changing: bool
     is_failing: bool
     has_right_hosts: bool
+    parting: frozenset[tuple[str, int]]
+    parted: frozenset[int]
 
 
 class Ledger(NamedTuple):
