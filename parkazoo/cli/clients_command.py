@@ -29,6 +29,7 @@ from parkazoo.cli.options import (
 )
 
 MINUTES = len("2026-11-22T10:21")
+WIDTHS = {"host": 4, "version": 7, "map": 3, "since": len("2026-11-22")}  # at least: their names, a day
 T = TypeVar("T")
 Users = Iterable[tuple[T, SessionUse]]
 
@@ -120,21 +121,20 @@ def _sorted(users: Users[T], sort: Sort) -> list[tuple[T, SessionUse]]:
 
 
 def _table(users: Users[RegisteredClient], found: ClientList) -> Table:
-    table = Table(
-        box=SIMPLE, padding=(0, 1, 0, 0), title=f"registered clients: {len(found.clients)}", title_justify="left"
-    )
-    table.add_column("client", no_wrap=True)
-    for name in ("host", "pid", "version", "map", "since", "ensembles"):
-        table.add_column(name, overflow="fold")
+    """It fits on 80 columns: holdings take the place of what `clients` without them says."""
+    table = Table(box=SIMPLE, padding=0, title=f"registered clients: {len(found.clients)}", title_justify="left")
     numbers = _numbers(found)
+    shown = ("client", "host", "pid", *(() if "watches" in numbers else ("version", "map", "since")))
+    for name in shown:
+        table.add_column(name, overflow="fold", no_wrap=name in ("client", "pid"), min_width=WIDTHS.get(name))
+    table.add_column("ensembles", overflow="fold", min_width=len("ensembles"))
     for name in numbers:
         table.add_column(name, justify="right", no_wrap=True)
     for each, use in users:
-        since = str(each.since)[:MINUTES].replace("T", " ")
-        about = (each.client, each.host, each.pid, each.version, each.map, since)
+        about = each._asdict() | {"since": str(each.since)[:MINUTES].replace("T", " ")}
         ensembles = " ".join(f"{name} (away)" if name in use.away else name for name in each.sessions)
         held = (_count(use.numbers()[name]) for name in numbers)
-        table.add_row(*(_cell(value) for value in about), Text(ensembles), *held)
+        table.add_row(*(_cell(about[name]) for name in shown), Text(ensembles), *held)
     if any(use.away for _, use in users):
         table.caption = "away: the client has no connection to that ensemble at this moment"
         table.caption_justify = "left"

@@ -10,13 +10,18 @@ from rich.console import Console
 
 from parkazoo.admin.answers import ServerConnection
 from parkazoo.admin.check import _check_clients, behind
-from parkazoo.admin.registrations import RegisteredClient
+from parkazoo.admin.registrations import ClientList, RegisteredClient
+from parkazoo.admin.session_use import Held, SessionUse
+from parkazoo.admin.strangers import ConnectedSessions, Strangers
 from parkazoo.cli.check_command import _print
+from parkazoo.cli.clients_command import _table
 from parkazoo.protocol.cluster_map import ClusterMap
 from tests.admin.test_advice import DAY_S, advise, directory, ensemble
 from tests.admin.test_health import MONITOR, Cluster
 from tests.drills.sick import SCREENS, SICKNESSES
 from tests.drills.sick_user import HOT
+
+NOBODY = ConnectedSessions({}, ())
 
 
 class TestWords(unittest.TestCase):
@@ -41,6 +46,25 @@ class TestWords(unittest.TestCase):
         for name, sickness in SICKNESSES.items():
             if pattern := sickness.words.get("check"):
                 self.assertNotRegex(shown, pattern.format(culprit=".*"), name)
+
+    def test_holdings_on_80_columns(self) -> None:
+        """As an operator's terminal has them: host, pid and numbers are whole."""
+        for name, screen, ephemerals, watches, told in (
+            ("leaked-ephemerals", "clients --sort ephemerals", 2_002, 4, "1,234,567      2,002       4"),
+            ("watches", "clients --sort watches", 1, 50_005, "1,234,567          1  50,005"),
+        ):
+            with self.subTest(name):
+                sessions = {"a": "0x1", "b": "0x2", "c": "0x3"}
+                client = RegisteredClient(
+                    "0x35fdc3379cfaabe9", "worker12.net", 1234567, "0.1.0", 1, None, sessions
+                )
+                found = ClientList([client], {}, Strangers({}, {}), NOBODY, Held({}, {}, {"dump": "off"}), {})
+                shown = io.StringIO()
+                use = SessionUse(1_234_567, ephemerals, watches)
+                Console(file=shown, width=80).print(_table([(client, use)], found))
+                self.shows(name, screen, shown.getvalue(), "1234567")
+                about = f"0x35fdc3379cfaabe9 worker12.net 1234567 a b c     {told}"
+                self.assertIn(about, shown.getvalue())
 
     def test_servers(self) -> None:
         """`mntr` and `cons` as servers of 3.9.5 have answered in the drill."""
