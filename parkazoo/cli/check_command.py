@@ -164,7 +164,11 @@ def _ended_in_time(limit_s: float, is_nagios: bool, end: Callable[[int], object]
 
     def give_up() -> None:
         told = f"the check has not ended within {limit_s:g} s"
-        line = nagios_line(NAGIOS_UNKNOWN, told) if is_nagios else f"error: {told}"
+        line = (
+            nagios_line(NAGIOS_UNKNOWN, told)
+            if is_nagios
+            else f"error: {told}: give a longer --timeout; `parkazoo status` tells less, and has no limit"
+        )
         stream = sys.stdout if is_nagios else sys.stderr
         with suppress(OSError):  # a reader that is gone, a full disk
             stream.write(f"{line}\n")

@@ -367,7 +367,9 @@ class TestInTime(unittest.TestCase):
             with mock.patch.object(sys, stream) as out, _ended_in_time(0.01, is_nagios, end):
                 self.assertTrue(ended.wait(60.0))
             self.assertEqual(statuses, [status])
-            self.assertIn("has not ended within 0.01 s", out.write.call_args[0][0])
+            said = out.write.call_args[0][0]
+            self.assertIn("has not ended within 0.01 s", said)
+            self.assertEqual("give a longer --timeout; `parkazoo status`" in said, not is_nagios)
             ended.clear()
             with mock.patch.object(sys, stream) as out, mock.patch.object(check_command, "Console"):
                 out.flush.side_effect = BrokenPipeError
