@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from parkazoo.admin.arguments import arguments_alone
-from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, Options, connect_to, unreachable
+from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, Options, connect_to
 from parkazoo.admin.contents import DELETE_ALL, Contents
 from parkazoo.admin.identity import is_identity, verify_distinct
 from parkazoo.admin.make import make_identity, make_structure
@@ -213,7 +212,7 @@ def without_unused(before: ClusterMap) -> ClusterMap:
 
 def _verify_servers(known: ClusterMap, wanted: ClusterMap, rise: Rise) -> None:
     """Raises ClusterMapError unless the new servers are empty, reachable, distinct and of no other cluster."""
-    with _connected(wanted, rise) as clients:
+    with rise.connected(wanted) as clients:
         new = {name: client for name, client in clients.items() if name not in known.ensembles}
         first = Contents.read(clients[known.bootstrap])
         states = {name: Contents.read(client) for name, client in new.items()}
@@ -228,7 +227,7 @@ def _verify_servers(known: ClusterMap, wanted: ClusterMap, rise: Rise) -> None:
 
 def _prepare(known: ClusterMap, wanted: ClusterMap, rise: Rise) -> None:
     """Makes the protocol's znodes and the identity on the new ensembles."""
-    with _connected(wanted, rise) as clients:
+    with rise.connected(wanted) as clients:
         new = {name: client for name, client in clients.items() if name not in known.ensembles}
         alone = clients if len(known.placement) == 1 else {}  # it has had no need of mirrors
         acl = clients[known.bootstrap].call("get_acls", ROOT)[0]
@@ -248,18 +247,6 @@ def _verify_same_identities(client: AdminClient, bootstrap: AdminClient) -> None
             f"{ROOT} on {client} is of an earlier attempt, and lets other identities in than on {bootstrap.name}: "
             f"delete it there ({DELETE_ALL}), and repeat the command"
         )
-
-
-@contextmanager
-def _connected(wanted: ClusterMap, rise: Rise) -> Iterator[Mapping[str, AdminClient]]:
-    """Yields a client for each ensemble, by name.
-
-    :raises ClusterMapError: an ensemble is unreachable.
-    """
-    with connect_to(wanted.ensembles, rise.options, rise.timeout_s, gives_up=True) as (clients, absent):
-        if absent:
-            raise ClusterMapError(f"the map is not changed: {unreachable(absent)}")
-        yield clients
 
 
 def _verify_empty(client: AdminClient, state: Contents) -> None:

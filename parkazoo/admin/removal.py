@@ -107,13 +107,11 @@ def _verify_removable(known: ClusterMap, name: str) -> None:
 
 @contextmanager
 def _connected(known: ClusterMap, rise: Rise) -> Iterator[Mapping[str, AdminClient]]:
-    """Yields a client for each ensemble, by name.
+    """Yields a client for each ensemble, by name, whose server has applied all that was written before.
 
     :raises ClusterMapError: an ensemble is unreachable.
     """
-    with connect_to(known.ensembles, rise.options, rise.timeout_s, gives_up=True) as (clients, absent):
-        if absent:
-            raise ClusterMapError(f"the map is not changed: {unreachable(absent)}")
+    with rise.connected(known) as clients:
         for client in clients.values():
             client.patiently(lambda client=client: _catch_up(client))  # type: ignore[misc]  # each its own
         yield clients

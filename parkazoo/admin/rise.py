@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeGuard
 
@@ -94,6 +95,17 @@ class Rise:
             for name in known.ensembles:
                 _verify_room(clients[name], known)
             self.verify_no_strangers(known, clients)
+
+    @contextmanager
+    def connected(self, wanted: ClusterMap) -> Iterator[Mapping[str, AdminClient]]:
+        """Yield a client for each ensemble, by name.
+
+        :raises ClusterMapError: an ensemble is unreachable.
+        """
+        with connect_to(wanted.ensembles, self.options, self.timeout_s, gives_up=True) as (clients, absent):
+            if absent:
+                raise ClusterMapError(f"the map is not changed: {unreachable(absent)}")
+            yield clients
 
     def change(self, known: ClusterMap, place: Change, *, alone: bool = False, leaves: bool = False) -> ClusterMap:
         """Publish the epoch that `place` adds, in a map of form GROWN; return the map, or the one that would be.
