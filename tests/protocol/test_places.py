@@ -53,6 +53,30 @@ class TestPlaces(unittest.TestCase):
         known.drop("/a")  # so it is not known where /a/b has its children either
         self.assertEqual(known.nearest("/a/b/c"), "/a")
 
+    def test_another_thread_finds_the_same_first(self) -> None:
+        """A directory that stood below itself was looked through without end."""
+
+        class Lock:
+            """Whoever asks for it first waits until another thread has used it."""
+
+            is_first = True
+
+            def __enter__(self) -> None:
+                if self.is_first:
+                    self.is_first = False
+                    known.known("/a/b")
+
+            def __exit__(self, *_: object) -> None:
+                """It is not held."""
+
+        for path in ("/", "/a", "/a/b", "/a/b/c"):
+            with self.subTest(path):
+                known = Places(ADOPTED, guess(1), Lock())
+                self.assertEqual(known.known(path), places().known(path))
+                known.remember(MIRRORED, 0)
+                known.drop("/a")
+                self.assertEqual(known.known(path), places().known(path))
+
     def test_interrupted_while_it_forgets(self) -> None:
         """What is below is found anew by the next change of the directory, whatever was left of it."""
 

@@ -138,8 +138,10 @@ class Places:
         with self._lock:
             if len(self._directories) > REMEMBERED:
                 self._forget_directories()
-            missing = [path]
             found = self._directories.get(path)
+            if found is not None:  # another thread was here first
+                return found
+            missing = [path]
             while found is None:
                 parent = missing[-1].rpartition("/")[0] or "/"
                 if parent == missing[-1]:
