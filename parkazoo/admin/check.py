@@ -63,12 +63,10 @@ def find_wrong(
     """What `check_map` returns. An ensemble that cannot be read is one finding, and no reason to know nothing."""
     found, unreadable = try_each(connections.clients, lambda client: _look_at(client, cluster_map))
     seen = connections.without(unreadable)
-    start = f"start its servers, {MOVED}"
     of_servers = [*_check_servers(seen, cluster_map, found)]
     remedies = {(finding.ensemble, finding.remedy) for finding in of_servers}
     return [
-        *(MapProblem(name, f"cannot be reached: {why}", AWAY, start) for name, why in seen.absent.items()),
-        *(MapProblem(name, f"cannot be read: {why}", SHUT, ADMIT) for name, why in seen.unreadable.items()),
+        *check_ensembles(seen),
         *(finding for look in found.values() for finding in look.findings),
         *_check_forms({name: look.is_open for name, look in found.items()}),
         *check_identities({name: look.acls for name, look in found.items()}, cluster_map.bootstrap),
@@ -78,6 +76,15 @@ def find_wrong(
         *_check_clients(behind(clients, cluster_map), cluster_map),
         *(_check_strangers(unregistered, cluster_map) if cluster_map.form >= Form.GUARDED else ()),
     ]
+
+
+def check_ensembles(seen: Connections) -> Iterator[MapProblem]:
+    """The ensembles of which nothing is known."""
+    start = f"start its servers, {MOVED}"
+    for name, why in seen.absent.items():
+        yield MapProblem(name, f"cannot be reached: {why}", AWAY, start)
+    for name, why in seen.unreadable.items():
+        yield MapProblem(name, f"cannot be read: {why}", SHUT, ADMIT)
 
 
 def behind(clients: Iterable[RegisteredClient], cluster_map: ClusterMap) -> list[RegisteredClient]:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import statistics
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from parkazoo.admin.answers import NOT_LISTED, number_of
-from parkazoo.admin.check import MapProblem
-from parkazoo.admin.clients import TIMEOUT_S, Auth
+from parkazoo.admin.check import MapProblem, check_ensembles
+from parkazoo.admin.clients import TIMEOUT_S, Auth, Connections
 from parkazoo.admin.inquiry import ADMIN_PORT, Inquiry, inquire
 from parkazoo.admin.read import connect_by_newest, read_map
-from parkazoo.admin.server_status import ServerStatus
+from parkazoo.admin.server_status import ServerStatus, ask_servers
 from parkazoo.admin.status import ClusterStatus, status_of
+from parkazoo.admin.strangers import Strangers
 from parkazoo.wire.sizes import DEFAULT_LIMIT
 
 WRONG, WARNING, UNKNOWN, FINE = LEVELS = ("wrong", "warning", "unknown", "fine")  # the worst first
@@ -108,11 +109,14 @@ def check_cluster(
     admin_port: int = ADMIN_PORT,
     auth: Auth = (),
     timeout_s: float = TIMEOUT_S,
+    partly: Callable[[Health], object] | None = None,
     **client_options: Any,
 ) -> Health:
     """Asks every server of the cluster at `hosts`. It writes nothing. Other arguments as for `init_map`.
 
     :param admin_port: of the servers' AdminServers; 0: they are not asked.
+    :param partly: called with what is known as soon as the servers have answered: to read the map's copies and the
+        clients takes longer, if connections come and go.
     :raises ClusterMapError: as `read_map`. Other problems are in the findings.
     """
     began_s = time.monotonic()
@@ -120,9 +124,27 @@ def check_cluster(
     options = {**client_options, "auth_data": list(auth)}
     with connect_by_newest(cluster_map, options, timeout_s) as (cluster_map, connections):
         told = inquire(connections, timeout_s, admin_port)
-        status = status_of(cluster_map, connections, options, timeout_s)
-    settings = _settings(told, status.servers)
+        servers = ask_servers(cluster_map, connections)
+        settings = _settings(told, servers)
+        if partly is not None:
+            so_far = ClusterStatus(cluster_map, [*check_ensembles(connections)], servers, (), Strangers({}, {}))
+            findings = [*judge(so_far, told, settings), *_unseen(connections)]
+            partly(Health(so_far, findings, settings, time.monotonic() - began_s))
+        status = status_of(cluster_map, connections, servers, options, timeout_s)
     return Health(status, judge(status, told, settings), settings, time.monotonic() - began_s)
+
+
+def _unseen(connections: Connections) -> Iterator[HealthFinding]:
+    if connections.clients:
+        yield HealthFinding(
+            UNKNOWN,
+            MAP_TOPIC,
+            ", ".join(connections.clients),
+            (),
+            "the copies of the map and the clients have not been read",
+            "what is wrong with them cannot be seen",
+            "check again, with a longer --timeout",
+        )
 
 
 def judge(

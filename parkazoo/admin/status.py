@@ -65,14 +65,18 @@ def read_status(
     cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
     options = {**client_options, "auth_data": list(auth)}
     with connect_by_newest(cluster_map, options, timeout_s) as (cluster_map, connections):
-        return status_of(cluster_map, connections, options, timeout_s)
+        servers = ask_servers(cluster_map, connections)
+        return status_of(cluster_map, connections, servers, options, timeout_s)
 
 
 def status_of(
-    cluster_map: ClusterMap, connections: Connections, options: Options, timeout_s: float
+    cluster_map: ClusterMap,
+    connections: Connections,
+    servers: Sequence[ServerStatus],
+    options: Options,
+    timeout_s: float,
 ) -> ClusterStatus:
-    """The same, by connections that there are."""
-    servers = ask_servers(cluster_map, connections)
+    """The same, by connections that there are, and servers that have been asked."""
     clients = _read_clients(cluster_map, connections)
     unregistered = _look_out(cluster_map, connections, options, timeout_s)
     findings = find_wrong(cluster_map, connections, servers, clients, unregistered)

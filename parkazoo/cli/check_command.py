@@ -6,10 +6,11 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum
-from typing import Annotated, NoReturn
+from functools import partial
+from typing import Annotated, NamedTuple, NoReturn
 
 import typer
 from rich.box import SIMPLE
@@ -103,29 +104,55 @@ def check(
     if wait:
         raise typer.BadParameter("--wait belongs to --stop")
     is_nagios = format is Format.NAGIOS
-    console = Console()
-    with _ended_in_time(_limit_s(timeout), is_nagios):
+    screen = _Screen(Console(), is_nagios, json)
+    asking = screen.console.status("asking every server")
+    limit_s = _limit_s(timeout)
+    partly: list[Health] = []
+
+    def tell_late() -> int:
+        asking.stop()
+        return screen.tell_late(limit_s, partly)
+
+    with _ended_in_time(limit_s, tell_late, NAGIOS_UNKNOWN if is_nagios else 1):
         try:
             servers, _ = split_hosts(hosts)
             options = connection_options(auth, timeout, ca, cert, key)
-            with console.status("asking every server"):
-                found = check_cluster(servers, admin_port=admin_port, **options)
+            with asking:
+                found = check_cluster(servers, admin_port=admin_port, partly=partly.append, **options)
         except ClusterMapError as error:
             if not is_nagios:
                 raise
             status = NAGIOS_UNKNOWN if isinstance(error, WrongArgumentError) else CRITICAL
             typer.echo(nagios_line(status, str(error)))
             raise typer.Exit(status) from None
-    if is_nagios:
-        status, line = nagios(found, strict)
-        typer.echo(line)
+    if status := screen.tell(found, strict):
         raise typer.Exit(status)
-    if json:
-        print_json(found.to_json())
-    else:
-        _print(console, found)
-    if found.verdict() == WRONG or (strict and found.verdict() != FINE):
-        raise typer.Exit(1)
+
+
+class _Screen(NamedTuple):
+    """Tells what was found, and returns the exit status."""
+
+    console: Console
+    is_nagios: bool
+    is_json: bool
+
+    def tell(self, found: Health, strict: bool) -> int:
+        if self.is_nagios:
+            status, line = nagios(found, strict)
+            typer.echo(line)
+            return status
+        if self.is_json:
+            print_json(found.to_json())
+        else:
+            _print(self.console, found)
+        return int(found.verdict() == WRONG or (strict and found.verdict() != FINE))
+
+    def tell_late(self, limit_s: float, partly: Sequence[Health]) -> int:
+        """:param partly: what was known before the time was over; the last counts."""
+        if not partly:
+            return _tell_late(limit_s, self.is_nagios)
+        status = self.tell(partly[-1], strict=True)  # something is unknown
+        return status if self.is_nagios else _tell_late(limit_s, is_nagios=False)
 
 
 def _tell_stop(hosts: str, server: str, wait_s: float, options: ConnectionOptions) -> NoReturn:
@@ -133,8 +160,9 @@ def _tell_stop(hosts: str, server: str, wait_s: float, options: ConnectionOption
     servers, _ = split_hosts(hosts)
     server = with_ports(server)
     deadline = time.monotonic() + wait_s
+    limit_s = _limit_s(options["timeout_s"])
     while True:
-        with _ended_in_time(_limit_s(options["timeout_s"]), is_nagios=True):
+        with _ended_in_time(limit_s, partial(_tell_late, limit_s, is_nagios=True), NAGIOS_UNKNOWN):
             answer = _ask_stop(servers, server, options)
         if answer.is_safe or not answer.may_change or time.monotonic() + PAUSE_S >= deadline:
             status, exit_status = STOP_STATUS[answer.is_safe]
@@ -159,23 +187,23 @@ def _limit_s(timeout_s: float) -> float:
 
 
 @contextmanager
-def _ended_in_time(limit_s: float, is_nagios: bool, end: Callable[[int], object] = os._exit) -> Iterator[None]:
-    """Ends the process if the block does not end: a monitor must not wait for a network that swallows packets."""
+def _ended_in_time(
+    limit_s: float, tell_late: Callable[[], int], status: int, end: Callable[[int], object] = os._exit
+) -> Iterator[None]:
+    """Ends the process if the block does not end: a monitor must not wait for a network that swallows packets.
+
+    :param tell_late: tells what is known by then, and returns the exit status. :param status: if it cannot.
+    """
+    only_one = threading.Lock()  # goes on, the block or the end
 
     def give_up() -> None:
-        told = f"the check has not ended within {limit_s:g} s"
-        line = (
-            nagios_line(NAGIOS_UNKNOWN, told)
-            if is_nagios
-            else f"error: {told}: give a longer --timeout; `parkazoo status` tells less, and has no limit"
-        )
-        stream = sys.stdout if is_nagios else sys.stderr
+        if not only_one.acquire(blocking=False):
+            return
+        ended = status
         with suppress(OSError):  # a reader that is gone, a full disk
-            stream.write(f"{line}\n")
-            stream.flush()
-            if not is_nagios:
-                Console().show_cursor()  # which the status has hidden
-        end(NAGIOS_UNKNOWN if is_nagios else 1)
+            ended = tell_late()
+        end(ended)
+        only_one.release()
 
     timer = threading.Timer(limit_s, give_up)
     timer.daemon = True
@@ -183,7 +211,19 @@ def _ended_in_time(limit_s: float, is_nagios: bool, end: Callable[[int], object]
     try:
         yield
     finally:
+        only_one.acquire()
         timer.cancel()
+
+
+def _tell_late(limit_s: float, is_nagios: bool) -> int:
+    """Returns the exit status."""
+    told = f"the check has not ended within {limit_s:g} s"
+    if is_nagios:
+        print(nagios_line(NAGIOS_UNKNOWN, told), flush=True)
+        return NAGIOS_UNKNOWN
+    told += ": give a longer --timeout; `parkazoo status` tells less, and has no limit"
+    print(f"error: {told}", file=sys.stderr, flush=True)
+    return 1
 
 
 # ---- for people ----------------------------------------------------------------------------------

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import json
-import sys
 import threading
 import time
 import unittest
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 from unittest import mock
 
+from rich.console import Console
+
 from parkazoo.admin.answers import NOT_LISTED, ServerConnection
 from parkazoo.admin.check import MapProblem
-from parkazoo.admin.health import FINE, TOPICS, Health, HealthFinding, _settings, judge
+from parkazoo.admin.clients import Connections
+from parkazoo.admin.health import FINE, TOPICS, Health, HealthFinding, _settings, _unseen, judge
 from parkazoo.admin.inquiry import Inquiry, _Admin, _join
 from parkazoo.admin.server_status import ServerStatus
 from parkazoo.admin.status import ClusterStatus
 from parkazoo.admin.strangers import Strangers
-from parkazoo.cli import check_command
-from parkazoo.cli.check_command import _ended_in_time, nagios, nagios_line
+from parkazoo.cli.check_command import _ended_in_time, _Screen, nagios, nagios_line
 from parkazoo.protocol.cluster_map import ClusterMap
 
 SERVERS = {"a": ("a1:1", "a2:1", "a3:1"), "b": ("b1:1",)}
@@ -355,31 +358,53 @@ class TestNagios(HealthCase):
 
 class TestInTime(unittest.TestCase):
     def test_it_ends(self) -> None:
-        """Whatever it waits for."""
-        for is_nagios, status, stream in ((True, 3, "stdout"), (False, 1, "stderr")):
+        """Whatever it waits for; also if nobody reads what it says."""
+        for status, tell_late in ((2, lambda: 2), (3, mock.Mock(side_effect=BrokenPipeError))):
             ended = threading.Event()
-            statuses: list[int] = []
-
-            def end(status: int, statuses: list[int] = statuses, ended: threading.Event = ended) -> None:
-                statuses.append(status)
-                ended.set()
-
-            with mock.patch.object(sys, stream) as out, _ended_in_time(0.01, is_nagios, end):
+            end = mock.Mock(side_effect=lambda _, ended=ended: ended.set())
+            with _ended_in_time(0.01, tell_late, 3, end):
                 self.assertTrue(ended.wait(60.0))
-            self.assertEqual(statuses, [status])
-            said = out.write.call_args[0][0]
-            self.assertIn("has not ended within 0.01 s", said)
-            self.assertEqual("give a longer --timeout; `parkazoo status`" in said, not is_nagios)
-            ended.clear()
-            with mock.patch.object(sys, stream) as out, mock.patch.object(check_command, "Console"):
-                out.flush.side_effect = BrokenPipeError
-                with _ended_in_time(0.01, is_nagios, end):
-                    self.assertTrue(ended.wait(60.0))
-            self.assertEqual(statuses, [status, status])
+            end.assert_called_once_with(status)
+
+    def test_what_is_known(self) -> None:
+        """Servers have answered; what takes longer is unknown."""
+        cluster = Cluster()
+        cluster.lose("a3:1")
+        (unread,) = _unseen(Connections({"a": mock.Mock(), "b": mock.Mock()}, {}, {}, {}))
+        found = cluster.check()
+        late = found._replace(findings=[*found.findings, unread])
+        for is_nagios, is_json, status, words in (
+            (True, False, 1, ("WARNING - a a3:1: 2 of 3 voting members serve (and 1 more",)),
+            (
+                False,
+                True,
+                1,
+                ("2 of 3 voting members serve", "have not been read", "has not ended within 20 s: g"),
+            ),
+            (
+                False,
+                False,
+                1,
+                ("2 of 3 voting members serve", "have not been read", "has not ended within 20 s: g"),
+            ),
+        ):
+            with self.subTest(is_nagios=is_nagios, is_json=is_json), io.StringIO() as file:
+                with redirect_stdout(file), redirect_stderr(file):
+                    screen = _Screen(Console(file=file, width=200), is_nagios, is_json)
+                    self.assertEqual(screen.tell_late(20.0, [cluster.check(), late]), status)
+                for each in words:
+                    self.assertIn(each, file.getvalue())
+
+    def test_nothing_is_known(self) -> None:
+        for is_nagios, status in ((True, 3), (False, 1)):
+            with io.StringIO() as file, redirect_stdout(file), redirect_stderr(file):
+                self.assertEqual(_Screen(Console(file=file), is_nagios, False).tell_late(20.0, []), status)
+                self.assertEqual(file.getvalue().count("\n"), 1)
+                self.assertIn("the check has not ended within 20 s", file.getvalue())
 
     def test_it_is_not_ended(self) -> None:
         before = threading.active_count()
-        with _ended_in_time(3600.0, False, self.fail):
+        with _ended_in_time(3600.0, self.fail, 1, self.fail):
             self.assertEqual(threading.active_count(), before + 1)
         deadline = time.monotonic() + 60.0
         while threading.active_count() > before and time.monotonic() < deadline:

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -312,7 +312,7 @@ def run(name: str, folder: Path, tell: Callable[[str], None]) -> int:
         tell("look with")
         for screen in SCREENS.values():
             tell(f"    parkazoo {' '.join(screen)} --hosts {patient.cluster.hosts}")
-        if sys.stdin.isatty():
+        with suppress(EOFError):  # nobody is there
             input("Enter: what is it? ")
         found = {screen: wait_for_words(patient, screen, pattern) for screen, pattern in sickness.words.items()}
         for number, (screen, (_, _, shown)) in enumerate(found.items()):
