@@ -241,7 +241,8 @@ def _judge_links(told: Sequence[Inquiry]) -> Iterator[HealthFinding]:
                 (each.server,),
                 f"it has left its quorum {times - 1:,.0f} times since its start, and is back for "
                 f"{since_ms / 1000:,.0f} s",
-                "its clients lose their connection each time; its link to the others comes and goes, or it pauses",
+                "its clients lose their connection each time; its link to the others comes and goes, it pauses, "
+                "or leaders were restarted",
                 "look at the network between the ensemble's servers, and for pauses in its log",
             )
 
