@@ -110,7 +110,7 @@ def _elections(documents: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
     if not trials:
         return
     elected = [each["elected_s"] for each in trials if each["elected_s"] is not None]
-    count, command = f"of {len(elected):,} elections", command_of(documents[0])
+    count, command = f"of {len(elected):,} elections", " and ".join(map(command_of, documents))
     waits = "no: ZooKeeper waits 200 ms for better votes"
     for within_s, share in ZATT_ELECTIONS.items():
         ours = sum(each < within_s for each in elected) / len(elected)
