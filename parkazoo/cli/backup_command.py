@@ -90,6 +90,7 @@ def _tell_compared(console: Console, compared: Compared) -> None:
     since = f"since the backup of {compared.then.at}"
     if lost or older:
         console.print(plain(f"{len(lost):,} directories are lost, {len(older):,} are older, {since}", "red"))
+        console.print("It does not know what came after the backup.", style="red")
     elif not compared.is_fine:
         console.print(plain(f"no directory is lost {since}, as far as could be read", "yellow"))
     else:
