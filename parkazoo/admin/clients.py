@@ -467,8 +467,10 @@ def reasons(client: AdminClient) -> str:
     if client.zk.client_state == KeeperState.AUTH_FAILED:
         return REFUSED
     servers = parse_hosts(client.hosts)
+    has_ended = client.zk.client_state == KeeperState.CLOSED  # kazoo's next state after AUTH_FAILED
+    otherwise = REFUSED if has_ended else "answers, but not as a ZooKeeper that serves (no quorum? TLS?)"
     return ", ".join(
-        f"{format_hosts([server])}: {refusal or 'answers, but not as a ZooKeeper that serves (no quorum? TLS?)'}"
+        f"{format_hosts([server])}: {refusal or otherwise}"
         for server, refusal in zip(servers, for_each(servers, partial(_complaint, client.zk)), strict=True)
     )
 
