@@ -104,11 +104,11 @@ class ParKazooClient(DefersWrites, Sharing):
         """Issues a request. Every public method and recipe of kazoo calls this, as with kazoo."""
         if self.listeners.is_calling:
             self.listeners.before_use()
-        session = self._session
-        if session is None or self._state in CLOSED_ERRORS:
+        state, session = self._state, self._session  # once, in this order: another thread may just start it
+        if session is None or state in CLOSED_ERRORS:
             if async_object is not None:
-                failure = session.failure if session and self._state == KeeperState.CLOSED else None
-                async_object.set_exception(failure or CLOSED_ERRORS[self._state]())
+                failure = session.failure if session and state == KeeperState.CLOSED else None
+                async_object.set_exception(failure or CLOSED_ERRORS[state]())
             return False
         if session.interrupted_thread is not None:
             session.recover()
