@@ -339,7 +339,7 @@ class Exchange:
         What it has put behind that end may go out with what was before it: answers to later reads.
         """
         expected = self._pending[0][2]
-        if any(xid == later for _, _, later in self._pending):
+        if any(xid == later for _, _, later in self._pending.copy()):  # other threads add to it
             return (
                 f"no answer to xid {expected}, but one to xid {xid}: the session may have moved to another server"
             )
@@ -363,7 +363,8 @@ class Exchange:
     def _take_auth(self, code: int) -> None:
         """A server answers to credentials at once, before requests that came earlier."""
         pending = self._pending
-        index = next((index for index, (_, _, xid) in enumerate(pending) if xid == AUTH_XID), None)
+        waiting = enumerate(pending.copy())  # other threads add to it
+        index = next((index for index, (_, _, xid) in waiting if xid == AUTH_XID), None)
         if index is None:
             raise ConnectionDropped("an answer to credentials that were not sent")
         _, reply, _ = pending[index]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 import unittest
-from collections import namedtuple
-from collections.abc import Callable
+from collections import deque, namedtuple
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
@@ -66,6 +66,18 @@ from tests.fakes.conversation import (
 )
 
 PART = 1 << 16  # bytes that a socket gives at a time
+
+
+class Shared(deque[Any]):
+    """Pending requests: another thread sends one while somebody goes through them. To copy them is one step."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for each in super().__iter__():
+            yield each
+            self.append((GetData("/other", None), None, 1000))
+
+    def copy(self) -> deque[Any]:  # type: ignore[override]  # a deque's own is one of its own class
+        return deque(super().__iter__())
 
 
 class Refused(ConnectionDropped):
@@ -338,6 +350,23 @@ class TestAnswers(unittest.TestCase):
                 self.assertIs(type(error), ConnectionDropped)
                 self.assertIn(text, str(error))
                 self.assertEqual(len(conversation.pending), 0 if "nothing" in text else 2)
+
+    def test_another_thread_sends_meanwhile(self) -> None:
+        """What has come is looked for among the requests that wait, while there are more and more of them."""
+
+        def shared() -> Conversation:
+            conversation = Conversation().open()
+            conversation.pending = Shared()
+            conversation.begin()
+            return conversation.open()
+
+        conversation = shared()
+        conversation.ask(Sync("/"), AUTH)
+        self.assertIsNone(conversation.feed(auth_answer()))
+        self.assertEqual(conversation.told, [(1, True)])
+        conversation = shared()
+        conversation.get(2)
+        self.assertIn("no answer to xid 1, but one to xid 2", str(conversation.feed(data_answer(2, b""))))
 
 
 class TestSuspects(unittest.TestCase):
