@@ -127,8 +127,11 @@ class Result(AsyncResult):
 
     def _call_next(self) -> None:
         """The callback that was linked first."""
-        if self._callbacks:
-            self._callbacks.pop(0)(self)
+        try:
+            callback = self._callbacks.pop(0)
+        except IndexError:  # another thread has called it
+            return
+        callback(self)
 
 
 class ThreadingHandler(SequentialThreadingHandler):
