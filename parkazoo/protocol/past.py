@@ -140,7 +140,9 @@ class Past:
         if len(named) > PATHS_REMEMBERED or len(below) > PATHS_REMEMBERED:
             for table in (named, below):
                 while len(table) > PATHS_REMEMBERED:
-                    self._forgotten = max(self._forgotten, table.pop(next(iter(table))).count)
+                    oldest = next(iter(table))
+                    self._forgotten = max(self._forgotten, table[oldest].count)  # before it is gone
+                    del table[oldest]
 
     def _is_alike(self, change: Change) -> bool:
         """Whether a change can stand in the tables for changes that began or ended after it began."""
@@ -166,7 +168,7 @@ class Past:
         change = self._below.get(path)
         while change is None or change.count <= written or change.ensemble == ensemble:
             if not path:
-                return False
+                return self._forgotten > written  # at last: another thread may just have forgotten one of these
             change = self._named.get(path)
             path = path.rpartition("/")[0]
         return True
