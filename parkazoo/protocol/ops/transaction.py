@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -96,6 +96,7 @@ class Attempt:
         self._homes: list[Directory] = []  # of each operation's path
         self._is_certain = False  # they are there for ever
         self._native: dict[str, Directory] = {}  # parents that are native, and not pinned yet
+        self._above: dict[str, Directory] = {}  # parents as the homes have them, whatever other threads learn
         self._is_guarded = context.form >= Form.GUARDED
         self._before: dict[int, list[WriteRequest]] = {}  # deletes: the steps in front, all on the same ensemble
         self._undone: set[int] = set()  # deletes of what this transaction itself has decided
@@ -181,8 +182,8 @@ class Attempt:
         if not self._is_certain:
             self._homes = self._place()
             if len({d.home.ensemble for d in self._homes}) > 1 or self._is_guess_away():
-                yield from self._locate_all()
-                self._homes = self._place()
+                found = yield from self._locate_all()
+                self._homes = self._place(found)
             self.ensemble = self._one_ensemble()
         born: dict[str, tuple[Create, Directory]] = {}  # made here, and without a child yet
         decided_here: dict[str, list[WriteRequest]] = {}  # the steps that undo it
@@ -223,7 +224,7 @@ class Attempt:
 
     def _proof_of(self, parent: str) -> str | None:
         """The proof that the children of a native directory are below it; None if there is none, or need be."""
-        above = self.context.places.known(parent)
+        above = self._above.get(parent) or self.context.places.known(parent)
         return above.proof if above.is_native and above.certainty < CERTAIN else None
 
     def _is_guess_away(self) -> bool:
@@ -231,14 +232,18 @@ class Attempt:
         parents = map(self.context.places.known, self._parents)
         return any(d.certainty == GUESS and d.mirror.ensemble in self.context.away for d in parents)
 
-    def _place(self) -> list[Directory]:
-        """Where the operations' znodes are, or will be."""
+    def _place(self, found: Mapping[str, Directory] | None = None) -> list[Directory]:
+        """Where the operations' znodes are, or will be.
+
+        :param found: parents as they have just been found: another thread may have forgotten them again.
+        """
         places, made, homes = self.context.places, dict[str, Directory](), []
+        known = self._above = {**(found or {}), **self._native}
         for operation, parent in zip(self.operations, self._parents, strict=True):
             if parent in made:
                 above = directory(parent, made[parent].home, places.guess(parent))
-            elif isinstance(operation, Create) or parent in self._native:
-                above = self._native.get(parent) or places.known(parent)
+            elif isinstance(operation, Create) or parent in known:
+                above = known[parent] = known.get(parent) or places.known(parent)
             else:
                 homes.append(places.known(operation.path))
                 continue
@@ -248,12 +253,17 @@ class Attempt:
             homes.append(d)
         return homes
 
-    def _locate_all(self) -> Operation[None]:
-        """Ask the pins: the places that the client thinks of are apart."""
+    def _locate_all(self) -> Operation[dict[str, Directory]]:
+        """Ask the pins: the places that the client thinks of are apart. What they name."""
+        named: dict[str, Directory] = {}
         made = {operation.path for operation in self.operations if isinstance(operation, Create)}
         for parent in dict.fromkeys(self._parents):
             if parent not in made and self.context.places.known(parent).certainty < CERTAIN:
-                self._take_in(parent, (yield from locate(self.context, parent)))
+                found = yield from locate(self.context, parent)
+                self._take_in(parent, found)
+                if found is not None and found.certainty >= PINNED:
+                    named[parent] = found
+        return named
 
     def _take_in(self, parent: str, found: Directory | None) -> None:
         """What has been found out of the place of a directory's children."""
