@@ -169,12 +169,13 @@ class DistributedDict(MutableMapping[str, Any]):
     def refresh(self) -> None:
         """Reads everything now, whatever the policy says. A failed read leaves the copy unchanged."""
         self._client.check_process()
-        self._entries.is_behind = False
+        missed = self._entries.missed
         try:
             self._entries.fetch_all()
         except BaseException:  # the next read asks
-            self._entries.is_behind = True
+            self._entries.missed = object()
             raise
+        self._entries.caught_up = missed  # not before: until then other threads ask, too
 
     @property
     def is_stale(self) -> bool:

@@ -50,7 +50,8 @@ class Entries:
     :param tell: see :class:`LocalCopy`.
     :ivar lock: for the copy.
     :ivar is_verified: whether the directory existed, and has not the number of shards of another dictionary.
-    :ivar is_behind: whether the copy may lack a write of this process.
+    :ivar missed: another object for each write of this process that the copy may lack.
+    :ivar caught_up: such an object: a read of everything that began behind that write has ended.
     :raises BadArgumentsError: the path is reserved for ParKazoo.
     """
 
@@ -70,9 +71,15 @@ class Entries:
         self.directories = [self.spread.bucket(number) for number in range(shards)] if self.spread else [path]
         self.lock = client.handler.lock_object()
         self.copy = LocalCopy(shards, tell)
-        self.is_behind = False
+        self.missed: object = None
+        self.caught_up: object = None
         self.is_verified = False
         self._is_linearizable = is_linearizable
+
+    @property
+    def is_behind(self) -> bool:
+        """Returns whether the copy may lack a write of this process."""
+        return self.missed is not self.caught_up
 
     def place(self, key: str) -> tuple[int, str]:
         """Returns the number of the directory, and the path.

@@ -241,14 +241,14 @@ class Writer:
         except RequestTooLargeError:
             raise
         except (SessionExpiredError, ConnectionClosedError) as error:
-            self._entries.is_behind = True
+            self._entries.missed = object()
             if may_be_done(error):
                 raise OutcomeUnknown(
                     f"{_some(keys)}: nobody knows whether it was written: {error}", keys
                 ) from error
             raise
         except BaseException:  # a signal handler's
-            self._entries.is_behind = True
+            self._entries.missed = object()
             raise
         index, refused = failure(results)
         if refused is not None and not isinstance(refused, NOT_AS_KNOWN):
@@ -295,9 +295,9 @@ class Writer:
             try:
                 self._entries.fetch_some(list(dict.fromkeys(keys)))
             except KazooException:
-                self._entries.is_behind = True
+                self._entries.missed = object()
             except BaseException:  # a signal handler's
-                self._entries.is_behind = True
+                self._entries.missed = object()
                 raise
 
 
