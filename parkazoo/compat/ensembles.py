@@ -114,8 +114,8 @@ class Ensembles(CompatibleClient):
 
         :param path: of the znode. Its children may be on another ensemble.
         """
-        ensemble = self._ensemble_of(path)
-        return KazooState.LOST if ensemble is None else kazoo_state(self._session.roster.state_on(ensemble))
+        session, ensemble = self._ensemble_of(path)
+        return KazooState.LOST if ensemble is None else kazoo_state(session.roster.state_on(ensemble))
 
     def state_for_watch(self, path: str) -> str:
         """Returns the state, as :meth:`state_of`, on the ensemble that sends the events of a watch on a missing
@@ -124,33 +124,33 @@ class Ensembles(CompatibleClient):
         On a map that has grown, if the client knows nothing of the znode's parent, that is the ensemble of the
         nearest level above that it knows; an ensemble on which the znode may be created does not count.
         """
-        ensemble = self._ensemble_of(path, for_watch=True)
-        return KazooState.LOST if ensemble is None else kazoo_state(self._session.roster.state_on(ensemble))
+        session, ensemble = self._ensemble_of(path, for_watch=True)
+        return KazooState.LOST if ensemble is None else kazoo_state(session.roster.state_on(ensemble))
 
     def may_have_ephemeral(self, path: str) -> bool:
         """Returns whether this client may have an ephemeral on the znode's ensemble; if unknown, on any."""
-        ensemble = self._ensemble_of(path)
+        session, ensemble = self._ensemble_of(path)
         if ensemble is None:
             return False
-        context = self._session.driver.context
+        context = session.driver.context
         parent = split(prefixed(self.chroot, path))[0]
         if context.known(parent).certainty < PINNED:
-            return any(port.has_ephemerals for port in self._session.roster.ports)
-        return bool(self._session.roster.ports[ensemble].has_ephemerals)
+            return any(port.has_ephemerals for port in session.roster.ports)
+        return bool(session.roster.ports[ensemble].has_ephemerals)
 
-    def _ensemble_of(self, path: str, for_watch: bool = False) -> int | None:
-        """Returns the index of the ensemble that holds a znode, as far as the client knows; None without a
-        session.
+    def _ensemble_of(self, path: str, for_watch: bool = False) -> tuple[Any, int | None]:
+        """Returns the session, and the index of the ensemble that holds a znode, as far as the client knows; None
+        without a session. Another thread may begin another session meanwhile.
 
         :param for_watch: see :meth:`state_for_watch`.
         """
         session = self._session
         if session is None or session.driver is None or self._state in CLOSED_ERRORS:
-            return None
+            return session, None
         context, path = session.driver.context, prefixed(self.chroot, path)
         if for_watch:
             path = context.places.nearest(path)
-        return int(context.known(path).home.ensemble)
+        return session, int(context.known(path).home.ensemble)
 
 
 class AwaitedAnswer:
