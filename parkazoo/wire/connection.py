@@ -292,8 +292,8 @@ class MemberConnection(ConnectionHandler):
         client = self.client
         exchange = established.exchange
         self.address, self._socket, self._xid = established.address, established.sock, 0
+        client._session_passwd = exchange.accepted.passwd  # before the id: other threads look at that first
         client._session_id = exchange.accepted.session_id
-        client._session_passwd = exchange.accepted.passwd
         client._protocol_version = exchange.accepted.protocol_version
         before, client.last_zxid = client.last_zxid, max(client.last_zxid, exchange.zxid)
         client.memory.connected(time.monotonic(), before, client.last_zxid)
