@@ -361,7 +361,7 @@ def show(console: Console) -> None:
     command = Path(sys.executable).with_name("parkazoo")
     if command.is_relative_to(Path.cwd()):
         command = command.relative_to(Path.cwd())
-    console.print(f"To go on: [bold]{command} local up[/] and the programs of recipes/")
+    console.print(f"To go on: [bold]{command} local up[/] and the programs of recipes/", soft_wrap=True)
 
 
 def described(error: Exception) -> str:
