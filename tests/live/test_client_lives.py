@@ -111,7 +111,7 @@ class TestLives(LiveTest):
         after = self.settled(before)
         print(f"{count} x {name}: before {before}; after {after}")
         self.assertLessEqual(after.threads, before.threads)  # those that have had nothing to do end
-        self.assertEqual(after.files, before.files)
+        self.assertLessEqual(after.files, before.files)  # so do sockets of clients before
         self.assertLess(after.bytes - before.bytes, BYTES_A_LIFE * count + SLACK_BYTES, "memory grows")
         self.assertLess(
             after.objects - before.objects, count + SLACK_OBJECTS, "an object or more for each life stays"

@@ -112,6 +112,7 @@ class CommandTest(MapCase):
             "bootstrap": "a",
         }
         about |= {"ensembles": self.all, "placement": ["a", "b", "c"], "unused": [], "retired": []}
+        about |= {"leaving": {}, "gone": {}}
         epochs = [{"epoch": 1, "weights": {"a": 1, "b": 1, "c": 1}, "rules": []}]
         self.assertEqual((status, json.loads(out)), (0, {**about, "epochs": epochs}))
 
