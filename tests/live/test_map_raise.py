@@ -13,7 +13,7 @@ from kazoo.recipe.queue import LockingQueue as KazooLockingQueue
 
 from parkazoo import ParKazooClient
 from parkazoo.admin import Rule, Waiting, abort_growth, add_rule, grow_map, init_map, read_map
-from parkazoo.admin.clients import AdminClient
+from parkazoo.admin.clients import AdminClient, connect_to
 from parkazoo.admin.rise import Rise
 from parkazoo.errors import ClusterMapError, CrossEnsembleError
 from parkazoo.fsck import check
@@ -334,16 +334,23 @@ class WaitTest(RaiseCase):
         self.assertEqual(list(states), [])
 
     def test_an_ensemble_is_away(self) -> None:
+        """It goes when the form has begun to rise."""
         gone = f"127.0.0.1:{free_port()}"
+        away = mock.Mock(timeout_s=UNREACHABLE_TIMEOUT_S, hosts=gone, zk=KazooClient(gone))
+        away.name = "b"
+        later = mock.MagicMock()
+        later.__enter__.return_value = ({}, [away])
+
+        def connect(*arguments: Any, **options: Any) -> Any:
+            """To see whether clients have followed is the last step, and the only one that waits for all."""
+            return connect_to(*arguments, **options) if "gives_up" in options else later
+
         with (
             mock.patch.object(Rise, "verify_ready"),
-            mock.patch("parkazoo.admin.rise.connect_to") as connect,
+            mock.patch("parkazoo.admin.rise.connect_to", connect),
+            self.assertRaisesRegex(ClusterMapError, "^stopped at map 3: an ensemble cannot be reached"),
         ):
-            away = mock.Mock(timeout_s=UNREACHABLE_TIMEOUT_S, hosts=gone, zk=KazooClient(gone))
-            away.name = "b"
-            connect.return_value.__enter__.return_value = ({}, [away])
-            with self.assertRaisesRegex(ClusterMapError, "^stopped at map 3: an ensemble cannot be reached"):
-                self.rise("b")
+            self.rise("b")
         self.rise("b")
         self.assert_grown("ab")
 
