@@ -34,8 +34,10 @@ class TestZatt(unittest.TestCase):
         ]
         other = {"group": "1x3, killed", "elected_s": 0.001, "took_s": 0.001}
         parts = [other, *trials[:40]], trials[40:]  # 1,000 take longer than a run may last
-        full = {"scenario": "elections", "part": "many", "about": {**ABOUT, "size": "full"}}
-        table = zatt([raw({**full, "trials": part}) for part in parts], {})
+        full = {"scenario": "elections", "about": {**ABOUT, "size": "full"}}
+        names = ("many", "more")
+        raws = [raw({**full, "part": name, "trials": part}) for name, part in zip(names, parts, strict=True)]
+        table = zatt(raws, {})
         found = cells(table)
         self.assertEqual(found["of 100 elections, less than 80 ms took"], ("87%", "1%", "0.0115"))
         self.assertEqual(found["of 100 elections, less than 100 ms took"], ("98%", "2%", "0.0204"))
@@ -43,8 +45,8 @@ class TestZatt(unittest.TestCase):
         self.assertEqual((theirs, ours, ratio), ("80", "294", "3.68"))
         _, answered, _ = found["of 100 losses, a write was answered after 87% within, ms"]
         self.assertEqual(answered, "494")
-        command = "`python -m bench.scenarios elections --emulate --full --part many`"
-        self.assertEqual({row[5] for row in table.rows}, {command})
+        commands = [f"`python -m bench.scenarios elections --emulate --full --part {name}`" for name in names]
+        self.assertEqual({row[5] for row in table.rows}, {" and ".join(commands)})
 
     def test_entries(self) -> None:
         """One client, and the number of them that writes most; on three servers, of values as theirs."""
