@@ -474,8 +474,10 @@ class TestRise(ConnectTest):
         """
         with self.connecting(*before, partial(writing, notices=notices)) as member:
             self.wait_for(CONNECTED, *[CONNECTING, CONNECTED] * len(before))
-            result = Result()
+            result, has_looked = Result(), threading.Event()
             self.owner.loop.call(lambda: member.keep_memory(math.inf))  # there is nothing to look for
+            self.owner.loop.call(has_looked.set)
+            self.assertTrue(has_looked.wait(DEADLINE_S))  # else it may look behind the change
             member.submit(SetData("/x", b"", -1), result)
             wait_until(lambda: result.told, "the change")
             self.owner.loop.call(lambda: member.keep_memory(math.inf))
