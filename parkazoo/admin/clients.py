@@ -464,10 +464,11 @@ def _complaint(client: KazooClient, server: tuple[str, int]) -> str:
 
 def reasons(client: AdminClient) -> str:
     """For a client that did not connect: why."""
-    if client.zk.client_state == KeeperState.AUTH_FAILED:
+    state = client.zk.client_state
+    if state == KeeperState.AUTH_FAILED:
         return REFUSED
     servers = parse_hosts(client.hosts)
-    has_ended = client.zk.client_state == KeeperState.CLOSED  # kazoo's next state after AUTH_FAILED
+    has_ended = state == KeeperState.CLOSED  # kazoo's next state after AUTH_FAILED
     otherwise = REFUSED if has_ended else "answers, but not as a ZooKeeper that serves (no quorum? TLS?)"
     return ", ".join(
         f"{format_hosts([server])}: {refusal or otherwise}"

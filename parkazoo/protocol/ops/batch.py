@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from kazoo.exceptions import NoNodeError
@@ -107,12 +106,11 @@ class _Batch(Attempt):
         ]
         return Landed(at - 1, CrossEnsembleError(both, GUARD))
 
-    def _place(self, found: Mapping[str, Directory] | None = None) -> list[Directory]:
-        return [self._marker, *super()._place(found)[1:]]
+    def _place(self) -> list[Directory]:
+        return [self._marker, *super()._place()[1:]]
 
-    def _locate_all(self) -> Operation[dict[str, Directory]]:
+    def _locate_all(self) -> Operation[None]:
         """Those alone that are thought to be elsewhere. What is decided by that is the order of writes."""
-        named: dict[str, Directory] = {}
         made = {operation.path for operation in self.operations if isinstance(operation, Create)}
         for operation, d in zip(self.operations, self._homes, strict=True):
             parent = split(operation.path)[0]
@@ -123,9 +121,6 @@ class _Batch(Attempt):
                 self._take_in(parent, found)
                 if found is None:
                     self._missing.add(parent)
-                elif found.certainty >= PINNED:
-                    named[parent] = found
-        return named
 
     def _prepare(self, sent: Sent) -> Operation[bool]:
         return bool(sent.at) and (yield from super()._prepare(sent))

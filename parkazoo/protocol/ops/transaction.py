@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -96,6 +96,7 @@ class Attempt:
         self._homes: list[Directory] = []  # of each operation's path
         self._is_certain = False  # they are there for ever
         self._native: dict[str, Directory] = {}  # parents that are native, and not pinned yet
+        self._found: dict[str, Directory] = {}  # parents that pins have just named: others may forget them again
         self._above: dict[str, Directory] = {}  # parents as the homes have them, whatever other threads learn
         self._is_guarded = context.form >= Form.GUARDED
         self._before: dict[int, list[WriteRequest]] = {}  # deletes: the steps in front, all on the same ensemble
@@ -180,10 +181,11 @@ class Attempt:
     def _multi(self) -> Operation[list[list[WriteRequest]]]:
         """For each operation the steps in front of it, then itself."""
         if not self._is_certain:
+            self._found.clear()
             self._homes = self._place()
             if len({d.home.ensemble for d in self._homes}) > 1 or self._is_guess_away():
-                found = yield from self._locate_all()
-                self._homes = self._place(found)
+                yield from self._locate_all()
+                self._homes = self._place()
             self.ensemble = self._one_ensemble()
         born: dict[str, tuple[Create, Directory]] = {}  # made here, and without a child yet
         decided_here: dict[str, list[WriteRequest]] = {}  # the steps that undo it
@@ -232,13 +234,10 @@ class Attempt:
         parents = map(self.context.places.known, self._parents)
         return any(d.certainty == GUESS and d.mirror.ensemble in self.context.away for d in parents)
 
-    def _place(self, found: Mapping[str, Directory] | None = None) -> list[Directory]:
-        """Where the operations' znodes are, or will be.
-
-        :param found: parents as they have just been found: another thread may have forgotten them again.
-        """
+    def _place(self) -> list[Directory]:
+        """Where the operations' znodes are, or will be."""
         places, made, homes = self.context.places, dict[str, Directory](), []
-        known = self._above = {**(found or {}), **self._native}
+        known = self._above = {**self._found, **self._native}
         for operation, parent in zip(self.operations, self._parents, strict=True):
             if parent in made:
                 above = directory(parent, made[parent].home, places.guess(parent))
@@ -253,24 +252,21 @@ class Attempt:
             homes.append(d)
         return homes
 
-    def _locate_all(self) -> Operation[dict[str, Directory]]:
-        """Ask the pins: the places that the client thinks of are apart. What they name."""
-        named: dict[str, Directory] = {}
+    def _locate_all(self) -> Operation[None]:
+        """Ask the pins: the places that the client thinks of are apart."""
         made = {operation.path for operation in self.operations if isinstance(operation, Create)}
         for parent in dict.fromkeys(self._parents):
             if parent not in made and self.context.places.known(parent).certainty < CERTAIN:
-                found = yield from locate(self.context, parent)
-                self._take_in(parent, found)
-                if found is not None and found.certainty >= PINNED:
-                    named[parent] = found
-        return named
+                self._take_in(parent, (yield from locate(self.context, parent)))
 
     def _take_in(self, parent: str, found: Directory | None) -> None:
         """What has been found out of the place of a directory's children."""
         self._native.pop(parent, None)
-        if found is None or found.certainty < PINNED:
-            self.context.places.drop(parent)
-        if found is not None and found.certainty < PINNED and (d := to_be(self.context, found)).is_native:
+        if found is not None and found.certainty >= PINNED:
+            self._found[parent] = found
+            return
+        self.context.places.drop(parent)
+        if found is not None and (d := to_be(self.context, found)).is_native:
             self._native[parent] = d
 
     def _decide_here(self, operation: Create, d: Directory) -> Operation[list[WriteRequest]]:
