@@ -9,6 +9,7 @@ from typing import Any
 from kazoo.exceptions import NoNodeError
 
 from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, NoRightError, connect_to, unreachable
+from parkazoo.admin.history import note_change
 from parkazoo.admin.publish import verify_identity
 from parkazoo.admin.read import read_map
 from parkazoo.admin.utc import in_words
@@ -50,21 +51,27 @@ def accept_restore(
 ) -> list[str]:
     """Ends the finding that an ensemble has gone back. Returns what clients had noted; nothing if nobody had.
 
-    Clients that still remember the newer state are LOST all the same when they connect. Other arguments as for
-    `init_map`.
+    Clients that still remember the newer state are LOST all the same when they connect. The map's history has it,
+    unless nobody had noted anything. Other arguments as for `init_map`.
 
     :param name: of the ensemble.
-    :raises ClusterMapError: the map has no such ensemble, or it cannot be reached.
+    :raises ClusterMapError: the map has no such ensemble; or it, or the bootstrap ensemble, cannot be reached.
     """
     cluster_map = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
     verify_names([name], cluster_map)
     options = {**client_options, "auth_data": list(auth)}
-    with connect_to({name: cluster_map.ensembles[name]}, options, timeout_s) as (clients, absent):
+    needed = {each: cluster_map.ensembles[each] for each in (name, cluster_map.bootstrap)}
+    with connect_to(needed, options, timeout_s) as (clients, absent):
         if absent:
             raise ClusterMapError(unreachable(absent))
+        for each, client in clients.items():
+            verify_identity(client, cluster_map, each)
         client = clients[name]
-        verify_identity(client, cluster_map, name)
         notices = find_notices(client)
+        if notices:
+            note_change(
+                clients[cluster_map.bootstrap], cluster_map.epoch, f"the restore of ensemble {name} accepted"
+            )
         for path in notices:
             with suppress(NoNodeError):
                 client.call("delete", path)

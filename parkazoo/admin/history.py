@@ -2,7 +2,7 @@
 
 ``/parkazoo/history`` on the bootstrap ensemble is a JSON list, the newest last. The transaction that changes the
 map changes it too, so neither has a change that the other lacks. A change of who may use the map is noted before
-it begins.
+it begins, and once more when it is done.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ MOST_BYTES_OF_ALL = 30_000  # in one transaction with the map, of 1,000,000 at m
 MOST_LETTERS = 500  # of what a change changed
 PROGRAM = "parkazoo"
 NUMBERS = ("map", "time_s", "pid")
+BEGUN, DONE = "begun", "done"
 
 
 class MapChange(NamedTuple):
@@ -90,7 +91,20 @@ def add_to_history(
         transaction.create(HISTORY, data, client.call("get_acls", MAP if before is not None else ROOT)[0])
 
 
-def note_change(client: AdminClient, number: int, what: str, secret: str) -> None:
+def note_begin(client: AdminClient, number: int, what: str, secret: str) -> None:
+    """Notes that a change begins. Arguments as for `note_change`."""
+    note_change(client, number, f"{what} {BEGUN}", secret)
+
+
+def note_end(client: AdminClient, number: int, what: str, secret: str) -> None:
+    """Notes that a change is done, if the last note of it has it begun. Arguments as for `note_change`."""
+    about = [f"{what} {each}" for each in (BEGUN, DONE)]
+    noted = [each.what for each in _known(client.read(HISTORY)) if each.what in about]
+    if noted[-1:] == about[:1]:
+        note_change(client, number, about[1], secret)
+
+
+def note_change(client: AdminClient, number: int, what: str, secret: str = "") -> None:
     """Adds a change that publishes no map to the history.
 
     :param client: of the bootstrap ensemble. :param number: of the present map.
@@ -108,12 +122,15 @@ def note_change(client: AdminClient, number: int, what: str, secret: str) -> Non
 
 
 def _with_change(found: bytes | None, change: MapChange) -> bytes:
-    """Begins a damaged history anew."""
+    return encode_history([*_known(found), change])
+
+
+def _known(found: bytes | None) -> list[MapChange]:
+    """Of a damaged history nothing: the next change begins it anew."""
     try:
-        changes = parse_history(found)
+        return parse_history(found)
     except ValueError:
-        changes = []
-    return encode_history([*changes, change])
+        return []
 
 
 def parse_history(data: bytes | None) -> list[MapChange]:

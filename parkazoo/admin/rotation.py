@@ -38,7 +38,7 @@ ACL there keeps another identity. So of two commands that would take away the la
 reads there before each walk who stays. It takes away with the identity who was to inherit and is gone by then: of
 two commands at once the slower one may have passed rights on to it.
 
-Each command adds itself to the history of the map before it changes anything.
+Each command adds itself to the history of the map before it changes anything, and when it is done.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from parkazoo.admin.clients import (
 )
 from parkazoo.admin.contents import PARTS
 from parkazoo.admin.ensemble_acls import ACLS_AT_ONCE, ChangedACL, FoundACL, Rehearsal, RemoteTree, Tree
-from parkazoo.admin.history import note_change
+from parkazoo.admin.history import note_begin, note_end
 from parkazoo.admin.publish import verify_identity
 from parkazoo.admin.read import read_map
 from parkazoo.admin.registrations import RegisteredClient, describe_client, read_registrations
@@ -390,7 +390,8 @@ def add_identity(
             )
         add_everywhere(trees, new, tell, progress, dry_run)
 
-    _on_all_ensembles(hosts, identity, "add", _options(identity, auth, client_options), timeout_s, change)
+    options = _options(identity, auth, client_options)
+    _on_all_ensembles(hosts, identity, "add", options, timeout_s, change, dry_run)
 
 
 def remove_identity(
@@ -431,7 +432,8 @@ def remove_identity(
         is_agreed = True
         remove_everywhere(trees, old, tell, progress, dry_run)
 
-    _on_all_ensembles(hosts, identity, "remove", _options(identity, auth, client_options), timeout_s, change)
+    options = _options(identity, auth, client_options)
+    _on_all_ensembles(hosts, identity, "remove", options, timeout_s, change, dry_run)
 
 
 def _options(identity: tuple[str, str], auth: Auth, client_options: Mapping[str, Any]) -> dict[str, Any]:
@@ -446,20 +448,23 @@ def _on_all_ensembles(
     options: Mapping[str, Any],
     timeout_s: float,
     change: Callable[[Sequence[AdminClient], Sequence[RemoteTree]], None],
+    dry_run: bool,
 ) -> None:
     """Calls `change` with all ensembles, the bootstrap ensemble first; again, if ensembles came.
 
-    :param verb: in front of the first change, the history notes that it begins.
+    :param verb: in front of the first change the history notes that it begins, and then that it is done.
     """
+    what = f"identity {described(identity_in_acls(*identity))}: {verb}"
     known = read_map(hosts, timeout_s=timeout_s, **options)
     while True:
         with _connected(known, options, timeout_s) as clients:
-            what = f"identity {described(identity_in_acls(*identity))}: {verb} begun"
-            begin = cache(partial(note_change, clients[0], known.epoch, what, identity[1]))
+            begin = cache(partial(note_begin, clients[0], known.epoch, what, identity[1]))
             change(clients, [RemoteTree(each, begin) for each in clients])
-        before, known = known, read_map(hosts, timeout_s=timeout_s, **options)
-        if known.ensembles.keys() <= before.ensembles.keys():
-            return
+            before, known = known, read_map(hosts, timeout_s=timeout_s, **options)
+            if known.ensembles.keys() <= before.ensembles.keys():
+                if not dry_run:
+                    note_end(clients[0], known.epoch, what, identity[1])
+                return
 
 
 @contextmanager

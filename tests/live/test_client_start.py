@@ -16,7 +16,7 @@ from kazoo.protocol.states import KazooState
 from kazoo.security import CREATOR_ALL_ACL
 
 from parkazoo import ClusterMapError, ParKazooClient
-from parkazoo.admin import accept_restore, init_map
+from parkazoo.admin import accept_restore, init_map, read_history
 from parkazoo.engine.session import Session
 from parkazoo.local import LocalCluster, free_ports
 from parkazoo.protocol.cluster_map import ClusterMap
@@ -340,6 +340,9 @@ class TestThree(LiveTest):
         self.assertNotEqual(client.client_id, session)
         (note,) = accept_restore(self.cluster.ensembles[0].hosts, "b", timeout_s=DEADLINE_S)
         self.assertRegex(note, rf"^a client that had seen change \d+ of {ENSEMBLE} found change \d+, ")
+        self.assertEqual(
+            read_history(self.cluster.ensembles[0].hosts)[-1].what, "the restore of ensemble b accepted"
+        )
 
     def test_configuration(self) -> None:
         """All three are in the map, each has a session, and each knows who it is."""

@@ -87,9 +87,11 @@ class InterruptedTest(MapCase):
         another.stop()
         self.repeat_until_done(lambda: remove_identity(self.a, NEW, yes=True, auth=[IDENTITY]), client)
         self.assert_closed_to(IDENTITY)
-        told = {each.what for each in read_history(self.a, auth=[IDENTITY])}
-        begun = {f"identity digest:next: {verb} begun" for verb in ("add", "remove")}
-        self.assertEqual(told, {"made, with ensembles a, b, c", *begun})
+        told = [each.what for each in read_history(self.a, auth=[IDENTITY])]
+        added, removed = (f"identity digest:next: {verb}" for verb in ("add", "remove"))
+        self.assertEqual({*told[1:]}, {f"{each} {how}" for each in (added, removed) for how in ("begun", "done")})
+        self.assertEqual([each for each in told if "done" in each], [f"{added} done", f"{removed} done"])
+        self.assertEqual(told[-1], f"{removed} done")
 
     def test_an_ensemble_is_away(self) -> None:
         before, history = self.roots(), self.plain[0].get(HISTORY)[0]
