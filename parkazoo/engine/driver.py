@@ -206,7 +206,7 @@ class Driver:
         d, physical, mode, _, _ = first
         with self._lock:
             order = self.order
-            may_start = order.claim_node(d.path, mode)
+            may_start = context is self.context and order.claim_node(d.path, mode)  # a thread may have been held
         if not may_start:
             self._call_in_turn(request, reply)
             return

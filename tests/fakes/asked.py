@@ -54,7 +54,7 @@ class AskedTest(unittest.TestCase):
             self.driver.call(request, result)
         return results
 
-    def fail(self, subject: Subject | None = None) -> None:
+    def fail_members(self, subject: Subject | None = None) -> None:
         for member in self.members:
             member.fail(subject)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unittest
 from typing import Any
+from unittest import mock
 
 from kazoo.security import OPEN_ACL_UNSAFE
 
@@ -23,8 +24,11 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol.ops.whole_stat import with_mirror
 from parkazoo.protocol.placement import Placement
 from parkazoo.protocol.plans import PLANS
-from tests.explore.alone import find_directory, make_context, prepared, run
+from tests.explore.alone import find_directory, make_context, make_grown, must, prepared, run
 from tests.explore.directories import create
+from tests.explore.grown import ADOPTED, guess
+from tests.explore.grown import D as GROWN
+from tests.explore.scenario import Knows
 from tests.explore.znodes import ANYONE, EPHEMERAL, Who
 from tests.where_is import where_is
 
@@ -121,6 +125,21 @@ class TestStats(unittest.TestCase):
         self.perform(create(D))
         stat = self.perform(Exists(D, None))._replace(numChildren=1, cversion=1, pzxid=99)
         self.assertEqual(with_mirror(stat, None), stat._replace(numChildren=0, cversion=0, pzxid=stat.czxid))
+
+
+class TestMeanwhile(unittest.TestCase):
+    def test_a_place_that_another_thread_corrects(self) -> None:
+        """The children of an older directory of this name, elsewhere, do not count."""
+        model, context = prepared(ADOPTED), make_grown(make_context(ADOPTED), ADOPTED, Knows(guess(1)))
+        path = f"{GROWN}/x"
+        for request in (create(GROWN), create(path), create(f"{path}/y")):
+            run(model, PLANS[request.type].operation(context, request))
+        above, d = context.places.both(path)
+        before = d._replace(mirror=d.mirror._replace(ensemble=2))
+        must(model.execute(2, create(before.mirror.path)))
+        with mock.patch.object(context.places, "both", side_effect=[(above, before), (above, d)]):
+            stat = run(model, PLANS[Exists.type].operation(context, Exists(path, None)))
+        self.assertEqual(stat.numChildren, 1)
 
 
 class TestOwner(unittest.TestCase):

@@ -59,6 +59,7 @@ CALLED_BY_OTHERS = {
     "tearDownModule": "unittest",
     "teardown": "hypothesis",
 }
+HOOKS = {"setUp", "tearDown", "setUpClass", "tearDownClass", "enterContext"}  # the last one is new in Python 3.11
 MANY_LINES = 600  # more may be more than one noun
 # Files that run where nothing else of this repository is, so that they repeat what they need.
 ALONE = ("bench/hosts/agent.py", "parkazoo/local/supervisor_process.py")
@@ -214,6 +215,19 @@ class TestTidy(unittest.TestCase):
         """It warns, and does not fail: how long a file is does not say how many nouns it has."""
         for path, lines in long_files().items():
             sys.stderr.write(f"\n{path} has {lines} lines. Does it have one noun?")
+
+    def test_no_test_hides_a_method_of_unittest(self) -> None:
+        """Assertions call `fail`: with another one of that name they do not fail."""
+        theirs = {*vars(unittest.TestCase)} - HOOKS
+        found = [
+            f"{path}: {node.name}.{each.name}"
+            for path, tree in files("tests").items()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ClassDef) and (is_a_test(node.name) or node.name.endswith("Case"))
+            for each in node.body
+            if isinstance(each, ast.FunctionDef) and each.name in theirs
+        ]
+        self.assertEqual(found, [])
 
 
 class TestTheTidyTest(unittest.TestCase):

@@ -118,6 +118,8 @@ def read(context: Context, request: Read) -> Operation[Any]:
         answers = yield from context.read(d.path, home, *beside)
     else:
         answers, d = yield from at(context, request, *beside)
+        if d.mirror != known.mirror:  # another thread has learned meanwhile: what was asked beside is of no use
+            del answers[1:]
     return (yield from complete(context, d, request, *answers))
 
 
