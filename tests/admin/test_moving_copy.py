@@ -1,0 +1,364 @@
+"""Copies of a directory's children: made while others change them, exact in the end, and taken back."""
+
+from __future__ import annotations
+
+import random
+import unittest
+from contextlib import suppress
+from typing import Any
+from unittest import mock
+
+from kazoo.exceptions import KazooException, NoNodeError, QuotaExceededError, RolledBackError
+from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, Id, Permissions, make_digest_acl
+
+from parkazoo.admin.clients import NoRightError, UnreadableError
+from parkazoo.admin.moving.copying import MOVES, Both, Copy, NotExactError, guard, is_sealed, opening
+from parkazoo.admin.moving.looks import ImmovableError, Place, look
+from parkazoo.admin.moving.multi_read import MultiRead
+from parkazoo.admin.moving.taking_back import delete_place, end_guard, remove_copy
+from parkazoo.admin.moving.writes import TakenOverError
+from parkazoo.admin.moving.znodes import differences
+from parkazoo.kazoo_private import CheckVersion, Create, Delete, SetACL, SetData
+from parkazoo.protocol.placement import CLIENTS, FENCES, MIRRORS
+from parkazoo.protocol.registration import encode_registration, registration_path
+from tests.explore.znodes import EPHEMERAL, SEQUENCE, Who, Znode
+from tests.fakes.ensemble import FakeAdminClient, FakeEnsemble
+
+OLD, NEW, MOVE = f"{MIRRORS}/%2Fd", f"{MIRRORS}/%2Fd~u1", "u1"
+OURS = "/parkazoo", MIRRORS, FENCES, CLIENTS, MOVES
+ACLS = OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, [make_digest_acl("joe", "secret", all=True)]
+SESSIONS = {101: (11, 21), 102: (12, 22), 103: (13, 23)}  # of a client, on both ensembles
+CASES = 60
+CHILD = "/child"
+
+
+class MovingCase(unittest.TestCase):
+    """Two ensembles: the children of /d are on the first, and the second gets a copy."""
+
+    def setUp(self) -> None:
+        self.begin(random.Random(1))
+        patched = mock.patch("parkazoo.admin.clients.AGAIN_S", 0.0)
+        patched.start()
+        self.addCleanup(patched.stop)
+
+    def begin(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.a, self.b = FakeEnsemble(chance, *OURS), FakeEnsemble(chance, *OURS)
+        for client, sessions in SESSIONS.items():
+            for ensemble, session in zip((self.a, self.b), sessions, strict=True):
+                registration = Create(
+                    registration_path(session), encode_registration(client, {}), OPEN_ACL_UNSAFE, EPHEMERAL
+                )
+                ensemble.write(registration, session=session)
+        self.a.write(Create(OLD, b"", OPEN_ACL_UNSAFE, 0))
+        self.old = Place(FakeAdminClient(self.a, "a"), OLD)
+        self.new = Place(FakeAdminClient(self.b, "b"), NEW)
+
+    def make(self, name: str, data: bytes | None = b"", sets: int = 0, acl: Any = OPEN_ACL_UNSAFE) -> None:
+        self.a.write(Create(OLD + name, data, acl, 0))
+        for _ in range(sets):
+            self.a.write(SetData(OLD + name, data, -1))
+
+    def content(self, ensemble: FakeEnsemble, top: str) -> dict[str, tuple[Any, ...]]:
+        """All that is carried of each znode, by its path below the place."""
+        return {
+            path[len(top) :]: self.carried(znode, path == top)
+            for path, znode in ensemble.znodes.items()
+            if path == top or path.startswith(f"{top}/")
+        }
+
+    def carried(self, znode: Znode, is_top: bool) -> tuple[Any, ...]:
+        always = znode.acl, znode.created, znode.children
+        owner = next((client for client, sessions in SESSIONS.items() if znode.owner in sessions), znode.owner)
+        return always if is_top else (*always, znode.data, znode.version, znode.aversion, owner)
+
+    def is_exact(self) -> None:
+        self.assertEqual(self.content(self.b, NEW), self.content(self.a, OLD))
+        self.assertEqual(differences(look(self.old), look(self.new)), {})
+
+
+class TestHistories(MovingCase):
+    """Random histories of the original, before the copy, while it is made, and between its steps."""
+
+    def test_it_is_exact_whatever_happens(self) -> None:
+        exact = 0
+        for seed in range(CASES):
+            with self.subTest(seed=seed):
+                self.begin(random.Random(seed))
+                exact += self.history()
+        self.assertGreater(exact, CASES // 2)
+
+    def history(self) -> bool:
+        """Whether it came to an exact copy."""
+        self.happen(self.chance.randrange(60))
+        self.a.between = lambda: self.happen(self.chance.choice((0, 0, 1)))
+        self.a.lost = self.b.lost = self.chance.choice((0.0, 0.02))
+        self.b.has_multi_read = self.chance.random() < 0.5
+        copy = self.begun()
+        before = Both()
+        for _ in range(self.chance.randrange(3)):
+            with suppress(NotExactError):  # connections that are lost again and again
+                before = copy.bring(self.old)
+            self.happen(self.chance.randrange(10))
+        if self.chance.random() < 0.3:
+            again = self.patiently(lambda: Copy.take_over(self.new, MOVE))
+            assert again is not None
+            copy = again
+        self.a.between = lambda: None
+        self.a.lost = self.b.lost = 0.0
+        have_copied = self.owners_copy(self.chance.choice((0.0, 1.0, 1.0)))
+        try:
+            copy.make_exact(self.old, before)
+        except NotExactError as error:
+            self.assertIn("ephemerals have no copy", str(error))
+            self.assertFalse(have_copied)
+            return False
+        self.is_exact()
+        self.assertTrue(copy.seal())
+        self.assertTrue(is_sealed(self.new))
+        self.is_exact()
+        for path, znode in self.b.znodes.items():  # the seal is behind all that was copied
+            if path.startswith(NEW):
+                self.assertLessEqual(max(znode.czxid, znode.mzxid), self.b.znodes[NEW].mzxid)
+        return True
+
+    def begun(self) -> Copy:
+        self.b.lost = 0.0
+        return Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+
+    def patiently(self, step: Any) -> Any:
+        while True:
+            with suppress(UnreadableError):
+                return step()
+
+    def owners_copy(self, share: float) -> bool:
+        """Whether all have."""
+        have_all = True
+        for path, znode in list(self.a.znodes.items()):
+            if znode.owner and path.startswith(OLD):
+                if self.chance.random() < share:
+                    (session,) = (there for here, there in SESSIONS.values() if here == znode.owner)
+                    ephemeral = Create(NEW + path[len(OLD) :], znode.data, znode.acl, EPHEMERAL)
+                    try:
+                        self.b.write(CheckVersion(opening(MOVE), -1), ephemeral, session=session)
+                    except NoNodeError:  # its directory has not been copied: owners wait for that
+                        have_all = False
+                else:
+                    have_all = False
+        return have_all
+
+    def happen(self, times: int) -> None:
+        for _ in range(times):
+            with suppress(KazooException):
+                self.a.write(self.change(), session=self.chance.choice([*SESSIONS.values()])[0])
+
+    def change(self) -> Any:
+        """A write of somebody."""
+        path = self.chance.choice([each for each in self.a.znodes if each.startswith(OLD)])
+        data = self.chance.choice((b"", None, b"x", b"y"))
+        what = self.chance.random()
+        if what < 0.4:
+            name = self.chance.choice(("/n", "/o", "/p", "/.parkazoo", "/\u00e4 %2F~."))
+            flags = self.chance.choice((0, 0, 0, SEQUENCE, EPHEMERAL))
+            return Create(path + name, data, self.chance.choice(ACLS), flags)
+        if what < 0.65:
+            return SetData(path, data, -1)
+        if what < 0.8:
+            return SetACL(path, self.chance.choice(ACLS), -1)
+        return Delete(path if path != OLD else f"{OLD}/n", -1)
+
+
+class TestCopy(MovingCase):
+    def test_what_is_there_already_is_not_made_again(self) -> None:
+        for number in range(30):
+            self.make(f"/n{number}", b"data", sets=number)
+        Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE).bring(self.old)
+        self.b.requests.clear()
+        told: list[tuple[int, int]] = []
+        copy = Copy.take_over(self.new, MOVE)
+        assert copy is not None
+        self.make("/another")
+        copy.bring(self.old, progress=lambda done, total: told.append((done, total)))
+        writes = [each for each in self.b.requests if hasattr(each, "operations")]
+        self.assertEqual(len(writes), 2)  # the term; one znode
+        self.assertEqual(told[-1], (1, 1))
+        self.is_exact()
+
+    def test_a_counter_a_version_and_an_aversion_are_raised(self) -> None:
+        self.make(CHILD, b"last", sets=2500)
+        for _ in range(1200):
+            self.a.write(Create(f"{OLD}{CHILD}/s", b"", OPEN_ACL_UNSAFE, 0), Delete(f"{OLD}{CHILD}/s", -1))
+        for _ in range(7):
+            self.a.write(SetACL(OLD + CHILD, READ_ACL_UNSAFE, -1))
+        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        copy.bring(self.old, per_second=1_000_000)
+        self.is_exact()
+        self.assertLess(max(len(each.operations) for each in self.b.requests if hasattr(each, "operations")), 1100)
+
+    def test_counters_leave_room_for_ephemerals(self) -> None:
+        self.a.write(Create(f"{OLD}/e", b"", OPEN_ACL_UNSAFE, EPHEMERAL), session=11)
+        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        before = copy.bring(self.old)
+        self.b.write(Create(f"{NEW}/e", b"", OPEN_ACL_UNSAFE, EPHEMERAL), session=21)
+        copy.make_exact(self.old, before)
+        self.is_exact()
+
+    def test_an_ephemeral_without_a_copy_of_its_owner(self) -> None:
+        self.a.write(Create(f"{OLD}/e", b"", OPEN_ACL_UNSAFE, EPHEMERAL), session=11)
+        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        for session in (None, 22):  # nobody's, another's
+            if session:
+                self.b.write(Create(f"{NEW}/e", b"", OPEN_ACL_UNSAFE, EPHEMERAL), session=session)
+            with self.assertRaisesRegex(NotExactError, "1 ephemerals have no copy of their owner, .* /e"):
+                copy.make_exact(self.old, Both())
+
+    def test_an_earlier_life_of_the_directory(self) -> None:
+        self.make(CHILD)
+        self.make("/other")
+        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        before = copy.bring(self.old)
+        self.a.write(Delete(OLD + CHILD, -1), Delete(f"{OLD}/other", -1), Delete(OLD, -1))
+        self.a.write(Create(OLD, b"", OPEN_ACL_UNSAFE, 0), Create(OLD + CHILD, b"", OPEN_ACL_UNSAFE, 0))
+        for step in (lambda: copy.bring(self.old), lambda: copy.make_exact(self.old, before)):
+            with self.assertRaisesRegex(NotExactError, "earlier life"):
+                step()
+
+    def test_pin_and_proof_of_a_native_directory_stay(self) -> None:
+        self.make("/.parkazoo")
+        self.make("/.parkazoo.native")
+        self.make("/child")
+        self.make("/child/.parkazoo")
+        native = Place(self.old.client, OLD, frozenset({".parkazoo", ".parkazoo.native"}))
+        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        copy.make_exact(native, Both())
+        self.assertEqual([*look(self.new)], ["", "/child", "/child/.parkazoo"])
+        self.assertEqual(self.b.znodes[NEW].created, 3)  # numbers do not come again
+        self.assertTrue(delete_place(native, None))
+        self.assertEqual([*look(self.old)], ["", "/.parkazoo", "/.parkazoo.native"])
+
+    def test_it_was_taken_back(self) -> None:
+        self.make(CHILD)
+        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        end_guard(self.new.client, MOVE)
+        for step in (lambda: copy.bring(self.old), lambda: copy.make_exact(self.old, Both())):
+            with self.assertRaises(TakenOverError):
+                step()
+        self.assertFalse(copy.seal())
+        self.assertIsNone(Copy.take_over(self.new, MOVE))
+        remove_copy(self.new, MOVE)
+        remove_copy(self.new, MOVE)
+        self.assertEqual([each for each in self.b.znodes if "u1" in each], [])
+        with self.assertRaises(TakenOverError):
+            copy.bring(self.old)
+
+    def test_a_term_ends_with_the_next(self) -> None:
+        self.make(CHILD)
+        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        later = Copy.take_over(self.new, MOVE)
+        assert later is not None
+        for step in (lambda: copy.bring(self.old), copy.seal):
+            with self.assertRaises(TakenOverError):
+                step()
+        later.make_exact(self.old, Both())
+        self.assertTrue(later.seal())
+
+    def test_nobody_takes_over_while_the_other_session_lives(self) -> None:
+        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        other = Place(FakeAdminClient(self.b, "b", session=2), NEW)
+        with self.assertRaisesRegex(TakenOverError, "0x1"):
+            Copy.take_over(other, MOVE)
+        self.b.write(Delete(f"{guard(MOVE)}.term", -1))  # as the end of the session does
+        self.make(CHILD)
+        with self.assertRaises(TakenOverError):
+            copy.bring(self.old)
+        later = Copy.take_over(other, MOVE)
+        assert later is not None
+        later.bring(self.old)
+        self.is_exact()
+
+    def test_large_data_goes_in_small_parts(self) -> None:
+        for number in range(6):
+            self.make(f"/n{number}", b"x" * 300_000)
+        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        self.b.most_bytes = 350_000
+        copy.bring(self.old)
+        self.assertEqual(
+            [len(each.operations) for each in self.b.requests if hasattr(each, "operations")], [4] + [3] * 6
+        )
+        self.is_exact()
+
+    def test_data_that_is_too_large_there(self) -> None:
+        self.make(CHILD, b"x" * 700_000)
+        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        self.b.most_bytes = 600_000
+        with self.assertRaisesRegex(ImmovableError, rf"does not take {NEW}/child .*jute.maxbuffer"):
+            copy.bring(self.old)
+
+    def test_a_quota_there(self) -> None:
+        self.make(CHILD)
+        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        with (
+            mock.patch.object(
+                self.b, "_commit", lambda request, *others: [RolledBackError()] * 2 + [QuotaExceededError()]
+            ),
+            self.assertRaisesRegex(UnreadableError, "/child on ensemble b.*QuotaExceeded"),
+        ):
+            copy.bring(self.old)
+
+
+class TestLook(MovingCase):
+    def test_what_may_not_be_read_is_named(self) -> None:
+        joe = Id("digest", "joe:x1")
+        self.make(CHILD, acl=[ACL(Permissions.READ, joe)])
+        for who, error, about in (
+            (Who(has_all=False), NoRightError, f"no right to use {OLD}/child"),
+            (
+                Who(has_all=False, ids=frozenset({joe})),
+                ImmovableError,
+                f"hide the digests in the ACL of {OLD}/child",
+            ),
+        ):
+            with self.assertRaisesRegex(error, about):
+                look(Place(FakeAdminClient(self.a, "a", who=who), OLD))
+
+    def test_containers_and_ttls_are_refused(self) -> None:
+        self.make(CHILD)
+        for owner, about in ((-(1 << 63), "is a container"), ((0xFF << 56) - (1 << 64) + 5, "has a TTL")):
+            self.a.znodes[OLD + CHILD] = self.a.znodes[OLD + CHILD]._replace(owner=owner)
+            with self.assertRaisesRegex(ImmovableError, f"{OLD}/child on ensemble a .*{about}"):
+                look(self.old)
+
+    def test_no_such_place(self) -> None:
+        self.assertEqual(look(self.new), {})
+
+    def test_many_are_asked_together_and_acls_once(self) -> None:
+        for number in range(600):
+            self.make(f"/n{number}")
+        before = look(self.old)
+        self.a.requests.clear()
+        self.assertEqual(look(self.old, before), before)
+        self.assertLess(len(self.a.requests), 10)
+        self.a.write(SetACL(f"{OLD}/n7", READ_ACL_UNSAFE, -1))
+        self.assertEqual(look(self.old, before)["/n7"].acl, tuple(READ_ACL_UNSAFE))
+
+    def test_servers_without_several_reads_in_one_request(self) -> None:
+        self.make(CHILD)
+        self.a.has_multi_read = False
+        self.assertEqual([*look(self.old)], ["", CHILD])
+        self.assertEqual([*look(self.old)], ["", CHILD])
+        self.assertEqual(sum(isinstance(each, MultiRead) for each in self.a.requests), 1)
+
+
+class TestDelete(MovingCase):
+    def test_with_a_fence(self) -> None:
+        fence = f"{FENCES}/7"
+        self.a.write(Create(fence, b"", OPEN_ACL_UNSAFE, 0))
+        for number in range(700):
+            self.make(f"/n{number}")
+        self.make("/n1/deep")
+        self.assertFalse(delete_place(self.old, (fence, 3)))
+        self.assertIn(f"{OLD}/n1/deep", self.a.znodes)
+        self.a.lost = 0.2
+        self.assertTrue(delete_place(self.old, (fence, 0)))
+        self.assertEqual([each for each in self.a.znodes if each.startswith(OLD)], [])
+        self.assertTrue(delete_place(self.old, (fence, 0)))
