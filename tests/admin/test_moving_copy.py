@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 from unittest import mock
 
-from kazoo.exceptions import KazooException, NoNodeError, QuotaExceededError, RolledBackError
+from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError, QuotaExceededError, RolledBackError
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, Id, Permissions, make_digest_acl
 
 from parkazoo.admin.clients import NoRightError, UnreadableError
@@ -28,7 +28,9 @@ OLD, NEW, MOVE = f"{MIRRORS}/%2Fd", f"{MIRRORS}/%2Fd~u1", "u1"
 OURS = "/parkazoo", MIRRORS, FENCES, CLIENTS, MOVES
 ACLS = OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, [make_digest_acl("joe", "secret", all=True)]
 SESSIONS = {101: (11, 21), 102: (12, 22), 103: (13, 23)}  # of a client, on both ensembles
-CASES = 60
+DATA = b"", None, b"x", b"y"
+NAMES = "/n", "/o", "/p", "/.parkazoo", "/\u00e4 %2F~."
+CASES = 150
 CHILD = "/child"
 
 
@@ -91,7 +93,7 @@ class TestHistories(MovingCase):
     def history(self) -> bool:
         """Whether it came to an exact copy."""
         self.happen(self.chance.randrange(60))
-        self.a.between = lambda: self.happen(self.chance.choice((0, 0, 1)))
+        self.a.between = lambda: self.happen(self.chance.choice((0, 1, 3)))
         self.a.lost = self.b.lost = self.chance.choice((0.0, 0.02))
         self.b.has_multi_read = self.chance.random() < 0.5
         copy = self.begun()
@@ -99,19 +101,19 @@ class TestHistories(MovingCase):
         for _ in range(self.chance.randrange(3)):
             with suppress(NotExactError):  # connections that are lost again and again
                 before = copy.bring(self.old)
-            self.happen(self.chance.randrange(10))
+            self.happen(self.chance.choice((0, 2, 10, 40)))
         if self.chance.random() < 0.3:
             again = self.patiently(lambda: Copy.take_over(self.new, MOVE))
             assert again is not None
             copy = again
         self.a.between = lambda: None
         self.a.lost = self.b.lost = 0.0
-        have_copied = self.owners_copy(self.chance.choice((0.0, 1.0, 1.0)))
+        self.owners_copy(self.chance.choice((0.5, 1.0, 1.0)))
         try:
             copy.make_exact(self.old, before)
         except NotExactError as error:
             self.assertIn("ephemerals have no copy", str(error))
-            self.assertFalse(have_copied)
+            self.assertTrue(any(znode.owner for path, znode in self.a.znodes.items() if path.startswith(OLD)))
             return False
         self.is_exact()
         self.assertTrue(copy.seal())
@@ -131,41 +133,43 @@ class TestHistories(MovingCase):
             with suppress(UnreadableError):
                 return step()
 
-    def owners_copy(self, share: float) -> bool:
-        """Whether all have."""
-        have_all = True
+    def owners_copy(self, share: float) -> None:
         for path, znode in list(self.a.znodes.items()):
-            if znode.owner and path.startswith(OLD):
-                if self.chance.random() < share:
-                    (session,) = (there for here, there in SESSIONS.values() if here == znode.owner)
-                    ephemeral = Create(NEW + path[len(OLD) :], znode.data, znode.acl, EPHEMERAL)
-                    try:
-                        self.b.write(CheckVersion(opening(MOVE), -1), ephemeral, session=session)
-                    except NoNodeError:  # its directory has not been copied: owners wait for that
-                        have_all = False
-                else:
-                    have_all = False
-        return have_all
+            if znode.owner and path.startswith(OLD) and self.chance.random() < share:
+                (session,) = (there for here, there in SESSIONS.values() if here == znode.owner)
+                ephemeral = Create(NEW + path[len(OLD) :], znode.data, znode.acl, EPHEMERAL)
+                with suppress(
+                    NoNodeError, NodeExistsError
+                ):  # its directory has no copy yet, or its path an older one
+                    self.b.write(CheckVersion(opening(MOVE), -1), ephemeral, session=session)
 
     def happen(self, times: int) -> None:
         for _ in range(times):
             with suppress(KazooException):
-                self.a.write(self.change(), session=self.chance.choice([*SESSIONS.values()])[0])
+                self.a.write(*self.change(), session=self.chance.choice([*SESSIONS.values()])[0])
 
-    def change(self) -> Any:
-        """A write of somebody."""
+    def change(self) -> list[Any]:
+        """Writes of somebody."""
         path = self.chance.choice([each for each in self.a.znodes if each.startswith(OLD)])
-        data = self.chance.choice((b"", None, b"x", b"y"))
         what = self.chance.random()
-        if what < 0.4:
-            name = self.chance.choice(("/n", "/o", "/p", "/.parkazoo", "/\u00e4 %2F~."))
-            flags = self.chance.choice((0, 0, 0, SEQUENCE, EPHEMERAL))
-            return Create(path + name, data, self.chance.choice(ACLS), flags)
-        if what < 0.65:
-            return SetData(path, data, -1)
-        if what < 0.8:
-            return SetACL(path, self.chance.choice(ACLS), -1)
-        return Delete(path if path != OLD else f"{OLD}/n", -1)
+        if what < 0.35:
+            return [
+                self.creation(path + self.chance.choice(NAMES), self.chance.choice((0, 0, 0, SEQUENCE, EPHEMERAL)))
+            ]
+        if what < 0.6:
+            return [SetData(path, self.chance.choice(DATA), -1)]
+        if what < 0.75:
+            return [SetACL(path, self.chance.choice(ACLS), -1)]
+        if path == OLD:
+            return [Delete(f"{OLD}/n", -1)]
+        if what < 0.9:  # a life after that
+            below = [each for each in self.a.znodes if each.startswith(f"{path}/")]
+            again = [self.creation(path), *([self.creation(f"{path}/n")] if below else [])]
+            return [*(Delete(each, -1) for each in sorted((path, *below), key=len, reverse=True)), *again]
+        return [Delete(path, -1)]
+
+    def creation(self, path: str, flags: int = 0) -> Create:
+        return Create(path, self.chance.choice(DATA), self.chance.choice(ACLS), flags)
 
 
 class TestCopy(MovingCase):
