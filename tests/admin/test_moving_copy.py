@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import unittest
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 from unittest import mock
@@ -17,7 +18,8 @@ from parkazoo.admin.moving.looks import ImmovableError, Place, look
 from parkazoo.admin.moving.multi_read import MultiRead
 from parkazoo.admin.moving.taking_back import delete_place, end_guard, remove_copy
 from parkazoo.admin.moving.writes import TakenOverError
-from parkazoo.admin.moving.znodes import differences
+from parkazoo.admin.moving.znodes import Tree, differences, digest_of, plan
+from parkazoo.admin.moving.znodes import Znode as SeenZnode
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, SetACL, SetData
 from parkazoo.protocol.placement import CLIENTS, FENCES, MIRRORS
 from parkazoo.protocol.registration import encode_registration, registration_path
@@ -100,7 +102,7 @@ class TestHistories(MovingCase):
         before = Both()
         for _ in range(self.chance.randrange(3)):
             with suppress(NotExactError):  # connections that are lost again and again
-                before = copy.bring(self.old)
+                before = copy.bring(self.old, before)
             self.happen(self.chance.choice((0, 2, 10, 40)))
         if self.chance.random() < 0.3:
             again = self.patiently(lambda: Copy.take_over(self.new, MOVE))
@@ -116,6 +118,7 @@ class TestHistories(MovingCase):
             self.assertTrue(any(znode.owner for path, znode in self.a.znodes.items() if path.startswith(OLD)))
             return False
         self.is_exact()
+        self.assertNotIn(opening(MOVE), self.b.znodes)
         self.assertTrue(copy.seal())
         self.assertTrue(is_sealed(self.new))
         self.is_exact()
@@ -308,6 +311,84 @@ class TestCopy(MovingCase):
             self.assertRaisesRegex(UnreadableError, "/child on ensemble b.*QuotaExceeded"),
         ):
             copy.bring(self.old)
+
+
+class TestPlan(unittest.TestCase):
+    """Znodes that went and came again, which no copy of the earlier life can become."""
+
+    def planned(self, original: Tree, copy: Tree, **how: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Deletes; of each change path, whether it is made, sets, pairs, sets of the ACL."""
+        found = plan(original, copy, **{"is_last": True, **how})
+        self.assertEqual(found.why_not, "")
+        return found.deletes, [
+            (each.path, each.there is None, each.sets, each.pairs, len(each.acl_sets)) for each in found.changes
+        ]
+
+    def test_it_cannot_be_raised(self) -> None:
+        top = seen(creates=9)
+        original = {"": top, "/d": seen(b"new", version=2, aversion=1, creates=1), "/d/c": seen()}
+        for there in (
+            seen(b"old", version=2, aversion=1, creates=1),
+            seen(b"new", version=3, aversion=1, creates=1),
+            seen(b"new", version=2, aversion=1, creates=1, acl=READ_ACL_UNSAFE),
+            seen(b"new", version=2, aversion=2, creates=1),
+            seen(b"new", version=2, aversion=1, creates=2),
+            seen(b"new", version=2, aversion=1, creates=1, owner=5),
+        ):
+            copy = {"": seen(creates=3), "/d": there, "/d/c": seen()}
+            self.assertEqual(
+                self.planned(original, copy),
+                (["/d/c", "/d"], [("", False, 0, 5, 0), ("/d", True, 2, 0, 1), ("/d/c", True, 0, 0, 0)]),
+            )
+
+    def test_it_has_no_room_for_a_child(self) -> None:
+        original = {"": seen(creates=2), "/d": seen(creates=1), "/d/new": seen()}
+        copy = {"": seen(creates=1), "/d": seen(creates=1), "/d/old": seen()}
+        made = ("/d/new", True, 0, 0, 0)
+        self.assertEqual(self.planned(original, copy), (["/d/old", "/d"], [("/d", True, 0, 0, 0), made]))
+        # While others change the original, its directory may be older than its list of children.
+        self.assertEqual(self.planned(original, copy, is_last=False), (["/d/old"], [("", False, 0, 1, 0), made]))
+
+    def test_it_is_equal_and_another(self) -> None:
+        tree = {"": seen(creates=2), "/d": seen()}
+        copy = {"": seen(creates=1), "/d": seen()}
+        self.assertEqual(self.planned(tree, copy, lives={"/d": 1}), ([], [("", False, 0, 1, 0)]))
+        self.assertEqual(self.planned(tree, copy, lives={"/d": 0}), (["/d"], [("/d", True, 0, 0, 0)]))
+
+    def test_what_is_equal_stays(self) -> None:
+        tree = {"": seen(b"sealed", version=7, creates=2), "/d": seen(b"x", version=3, aversion=1, creates=4)}
+        copy = {**tree, "": seen(creates=2)}
+        self.assertEqual((self.planned(tree, copy), differences(tree, copy)), (([], []), {}))
+
+    def test_differences_in_words(self) -> None:
+        original = {"": seen(), "/a": seen(b"x", version=1, creates=1), "/b": seen(), "/d": seen(owner=3)}
+        copy = {
+            "": seen(creates=1),
+            "/a": seen(aversion=1, acl=READ_ACL_UNSAFE),
+            "/c": seen(),
+            "/d": seen(owner=4),
+        }
+        self.assertEqual(
+            differences(original, copy),
+            {
+                "": "counter",
+                "/a": "data and version and ACL and aversion and counter",
+                "/b": "not copied",
+                "/c": "not in the original",
+                "/d": "owner",
+            },
+        )
+
+
+def seen(
+    data: bytes = b"",
+    version: int = 0,
+    aversion: int = 0,
+    creates: int = 0,
+    owner: int = 0,
+    acl: Sequence[ACL] = OPEN_ACL_UNSAFE,
+) -> SeenZnode:
+    return SeenZnode(1, 1, version, aversion, creates, owner, len(data), digest_of(data), tuple(acl))
 
 
 class TestLook(MovingCase):

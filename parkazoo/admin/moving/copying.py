@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kazoo.exceptions import NoAuthError, NoNodeError
@@ -13,7 +14,7 @@ from kazoo.security import ACL, ANYONE_ID_UNSAFE, OPEN_ACL_UNSAFE, Permissions
 from parkazoo.admin.clients import LostError, for_each
 from parkazoo.admin.moving.looks import NOTHING, Place, look, read, send
 from parkazoo.admin.moving.writes import ChangedError, TakenOverError, Writes
-from parkazoo.admin.moving.znodes import TOP, Change, Plan, Tree, parent_of, plan
+from parkazoo.admin.moving.znodes import TOP, Change, Plan, Tree, plan
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, SetACL, SetData, Transaction
 from parkazoo.protocol.placement import ROOT
@@ -33,10 +34,17 @@ class NotExactError(ClusterMapError):
 
 
 class Both(NamedTuple):
-    """What the last looks have seen."""
+    """What the last looks have seen.
+
+    :param lives: of each znode that was copied since, when its original was made: its czxid.
+    """
 
     original: Tree = NOTHING
     copy: Tree = NOTHING
+    lives: Mapping[str, int] = MappingProxyType({})
+
+
+UNSEEN = Both()
 
 
 class Done(NamedTuple):
@@ -128,6 +136,7 @@ class Copy:
     def bring(
         self,
         original: Place,
+        before: Both = UNSEEN,
         *,
         per_second: float = math.inf,
         progress: Progress = lambda done, total: None,
@@ -136,22 +145,23 @@ class Copy:
 
         :param per_second: writes at most.
         :param progress: called with the number of znodes that are done, of so many.
-        :returns: what `make_exact` needs to be fast.
+        :param before: what an earlier call has returned.
+        :returns: what `make_exact` needs to be fast, and to tell one life of a znode from the next.
         :raises NotExactError: the copy is of an earlier life of the directory.
         :raises TakenOverError: it is another command's copy, or was taken back.
         """
-        both = Both()
         for _ in range(PASSES):
-            both = self._look(original, both)
-            planned = plan(*both, is_last=False)
+            before = self._look(original, before)
+            planned = plan(*before, is_last=False)
             if planned.why_not:
                 raise NotExactError(planned.why_not)
-            is_done = self._carry_out(planned, original, both.original, per_second, progress)
+            is_done = self._carry_out(planned, original, before.original, per_second, progress)
+            before = _with_lives(before, planned)
             if is_done and len(planned) < FEW:
                 break
         if not is_done:
             raise NotExactError(f"{self.place.client} did not answer, {PASSES} times in the middle of the copy")
-        return both
+        return before
 
     def make_exact(self, original: Place, before: Both) -> Done:
         """Makes the copy equal. Nobody changes the original, but for ephemerals that end with their sessions.
@@ -176,6 +186,7 @@ class Copy:
                 done.deleted + len(planned.deletes),
             )
             self._carry_out(planned, original, before.original)
+            before = _with_lives(before, planned)
         raise NotExactError("the original changes all the time")
 
     def seal(self) -> bool:
@@ -206,7 +217,7 @@ class Copy:
         seen, copy = for_each([(original, before.original), (self.place, before.copy)], lambda each: look(*each))
         if TOP not in copy:
             raise TakenOverError(f"{self.place.path} on {self.place.client} was taken back")
-        return Both(seen, copy)
+        return Both(seen, copy, before.lives)
 
     def _remove(self, path: str) -> None:
         with suppress(NoNodeError):
@@ -239,21 +250,17 @@ class Copy:
         for path in planned.deletes:
             writes.add(Delete(self.place.at(path), -1))
             writes.end_znode()
-        left: set[str] = set()
         for change, found in _with_data(planned.changes, original, seen):
-            if found is None or parent_of(change.path) in left:  # it went meanwhile
-                left.add(change.path)
-            else:
+            if found:
                 self._write(writes, change, *found)
             writes.end_znode()
         writes.finish()
 
-    def _write(self, writes: Writes, change: Change, data: bytes | None, newer: int) -> None:
+    def _write(self, writes: Writes, change: Change, data: bytes | None) -> None:
         """
-        :param newer: how often the data was set since the look.
+        :param data: what there is now; if it is newer than the look, the next one finds its version.
         """
-        path, acl = self.place.at(change.path), change.original.acl
-        sets = change.sets + newer
+        path, acl, sets = self.place.at(change.path), change.original.acl, change.sets
         if change.there is None:
             writes.add(Create(path, b"" if sets else data, acl, 0))
         for left in reversed(range(sets)):
@@ -270,22 +277,25 @@ def is_sealed(place: Place) -> bool:
     return any(data == SEALED for _, (data, _) in read(place, [TOP], NOTHING))
 
 
+def _with_lives(before: Both, planned: Plan) -> Both:
+    made = {change.path: change.original.czxid for change in planned.changes if change.there is None}
+    return before._replace(lives={**before.lives, **made})
+
+
 def _with_data(
     changes: Sequence[Change], original: Place, seen: Tree
-) -> Iterator[tuple[Change, tuple[bytes | None, int] | None]]:
-    """Each change with its data, and how often that was set since the look; None: the znode is another by now."""
-    needed = [change.path for change in changes if change.there is None or change.sets]
+) -> Iterator[tuple[Change, tuple[bytes | None] | tuple[()]]]:
+    """Each change with the data that it needs; with nothing if the znode is gone."""
+    needed = [change.path for change in changes if change.needs_data]
     answers = read(original, needed, seen)
     answer = next(answers, None)
     for change in changes:
-        if not (change.there is None or change.sets):
-            yield change, (None, 0)
+        if not change.needs_data:
+            yield change, (None,)
         elif answer is None or answer[0] != change.path:
-            yield change, None
+            yield change, ()
         else:
-            data, stat = answer[1]
-            is_it = stat.czxid == change.original.czxid
-            yield change, (data, stat.version - change.original.version) if is_it else None
+            yield change, (answer[1][0],)
             answer = next(answers, None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kazoo.security import ACL
@@ -12,6 +13,7 @@ from kazoo.security import ACL
 from parkazoo.protocol.placement import shown
 
 DIGEST_BYTES = 16
+NO_LIVES: Mapping[str, int] = MappingProxyType({})
 TOP = ""  # the path of the place itself
 
 
@@ -65,8 +67,12 @@ class Change(NamedTuple):
         return range(0 if self.there is None else self.there.aversion, self.original.aversion)
 
     @property
+    def needs_data(self) -> bool:
+        return self.there is None or self.sets > 0
+
+    @property
     def is_needed(self) -> bool:
-        return self.there is None or bool(self.sets or self.pairs or self.acl_sets)
+        return self.needs_data or bool(self.pairs or self.acl_sets)
 
 
 class Plan(NamedTuple):
@@ -114,15 +120,16 @@ def differences(original: Tree, copy: Tree) -> dict[str, str]:
     return found
 
 
-def plan(original: Tree, copy: Tree, *, is_last: bool) -> Plan:
+def plan(original: Tree, copy: Tree, lives: Mapping[str, int] = NO_LIVES, *, is_last: bool) -> Plan:
     """What to do to the copy. A znode that cannot be raised to its original, because it is of an earlier life, is
     deleted with all below it and made anew.
 
     Counters leave room for ephemerals that their owners have still to copy.
 
+    :param lives: the czxid that the original had when a znode was copied, as far as that is known.
     :param is_last: nobody has changed the original since before it was looked at: the copy must become equal.
     """
-    anew = _earlier_lives(original, copy, is_last)
+    anew = _earlier_lives(original, copy, lives, is_last)
     kept = {path for path in original if path in copy and path not in anew}
     made = Counter(parent_of(path) for path in original if path != TOP and path not in kept)
     changes, without_owner = [], []
@@ -143,13 +150,14 @@ def plan(original: Tree, copy: Tree, *, is_last: bool) -> Plan:
     )
 
 
-def _earlier_lives(original: Tree, copy: Tree, is_last: bool) -> set[str]:
+def _earlier_lives(original: Tree, copy: Tree, lives: Mapping[str, int], is_last: bool) -> set[str]:
     anew: set[str] = set()
     made: Counter[str] = Counter()
     for path in sorted(original, key=_depth, reverse=True):
         there = copy.get(path)
         if path != TOP and there is not None:
-            if not _is_beyond(there, original[path], made[path] if is_last else 0):
+            is_other = lives.get(path, original[path].czxid) != original[path].czxid
+            if not is_other and not _is_beyond(there, original[path], made[path] if is_last else 0):
                 continue
             anew.add(path)
         made[parent_of(path)] += 1
