@@ -116,7 +116,8 @@ def look(place: Place, before: Tree = NOTHING) -> dict[str, Znode]:
                 f"the servers hide the digests in the ACL of {shown(place.at(path))} on {place.client}: it takes "
                 "an identity with ADMIN there (--auth)"
             )
-        znodes[path] = znodes[path]._replace(aversion=stat.aversion, acl=acls.setdefault(acl, acl))
+        if stat.czxid == znodes[path].czxid:  # else it went, and another came
+            znodes[path] = znodes[path]._replace(aversion=stat.aversion, acl=acls.setdefault(acl, acl))
     return _without_gone(znodes)
 
 
