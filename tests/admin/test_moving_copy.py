@@ -13,13 +13,12 @@ from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError, Quota
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, Id, Permissions, make_digest_acl
 
 from parkazoo.admin.clients import NoRightError, UnreadableError
-from parkazoo.admin.moving.copying import MOVES, Both, Copy, NotExactError, guard, is_sealed, opening
-from parkazoo.admin.moving.looks import ImmovableError, Place, look
+from parkazoo.admin.moving.carried import SeenZnode, Tree, differences, digest_of, plan
+from parkazoo.admin.moving.copying import MOVES, Both, MovingCopy, NotExactError, guard, is_sealed, opening
 from parkazoo.admin.moving.multi_read import MultiRead
+from parkazoo.admin.moving.place import ImmovableError, TreePlace, look
 from parkazoo.admin.moving.taking_back import delete_place, end_guard, remove_copy
-from parkazoo.admin.moving.writes import TakenOverError
-from parkazoo.admin.moving.znodes import Tree, differences, digest_of, plan
-from parkazoo.admin.moving.znodes import Znode as SeenZnode
+from parkazoo.admin.moving.term_writes import TakenOverError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, SetACL, SetData
 from parkazoo.protocol.placement import CLIENTS, FENCES, MIRRORS
 from parkazoo.protocol.registration import encode_registration, registration_path
@@ -55,8 +54,8 @@ class MovingCase(unittest.TestCase):
                 )
                 ensemble.write(registration, session=session)
         self.a.write(Create(OLD, b"", OPEN_ACL_UNSAFE, 0))
-        self.old = Place(FakeAdminClient(self.a, "a"), OLD)
-        self.new = Place(FakeAdminClient(self.b, "b"), NEW)
+        self.old = TreePlace(FakeAdminClient(self.a, "a"), OLD)
+        self.new = TreePlace(FakeAdminClient(self.b, "b"), NEW)
 
     def make(self, name: str, data: bytes | None = b"", sets: int = 0, acl: Any = OPEN_ACL_UNSAFE) -> None:
         self.a.write(Create(OLD + name, data, acl, 0))
@@ -105,7 +104,7 @@ class TestHistories(MovingCase):
                 before = copy.bring(self.old, before)
             self.happen(self.chance.choice((0, 2, 10, 40)))
         if self.chance.random() < 0.3:
-            again = self.patiently(lambda: Copy.take_over(self.new, MOVE))
+            again = self.patiently(lambda: MovingCopy.take_over(self.new, MOVE))
             assert again is not None
             copy = again
         self.a.between = lambda: None
@@ -129,9 +128,9 @@ class TestHistories(MovingCase):
                 self.assertLessEqual(max(znode.czxid, znode.mzxid), self.b.znodes[NEW].mzxid)
         return True
 
-    def begun(self) -> Copy:
+    def begun(self) -> MovingCopy:
         self.b.lost = 0.0
-        return Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        return MovingCopy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
 
     def patiently(self, step: Any) -> Any:
         while True:
@@ -181,10 +180,10 @@ class TestCopy(MovingCase):
     def test_what_is_there_already_is_not_made_again(self) -> None:
         for number in range(30):
             self.make(f"/n{number}", b"data", sets=number)
-        Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE).bring(self.old)
+        MovingCopy.begin(self.new, MOVE, OPEN_ACL_UNSAFE).bring(self.old)
         self.b.requests.clear()
         told: list[tuple[int, int]] = []
-        copy = Copy.take_over(self.new, MOVE)
+        copy = MovingCopy.take_over(self.new, MOVE)
         assert copy is not None
         self.make("/another")
         copy.bring(self.old, progress=lambda done, total: told.append((done, total)))
@@ -199,14 +198,14 @@ class TestCopy(MovingCase):
             self.a.write(Create(f"{OLD}{CHILD}/s", b"", OPEN_ACL_UNSAFE, 0), Delete(f"{OLD}{CHILD}/s", -1))
         for _ in range(7):
             self.a.write(SetACL(OLD + CHILD, READ_ACL_UNSAFE, -1))
-        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        copy = MovingCopy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
         copy.bring(self.old, per_second=1_000_000)
         self.is_exact()
         self.assertLess(max(len(each.operations) for each in self.b.requests if hasattr(each, "operations")), 1100)
 
     def test_counters_leave_room_for_ephemerals(self) -> None:
         self.a.write(Create(f"{OLD}/e", b"", OPEN_ACL_UNSAFE, EPHEMERAL), session=11)
-        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        copy = MovingCopy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
         before = copy.bring(self.old)
         self.b.write(Create(f"{NEW}/e", b"", OPEN_ACL_UNSAFE, EPHEMERAL), session=21)
         copy.make_exact(self.old, before)
@@ -214,7 +213,7 @@ class TestCopy(MovingCase):
 
     def test_an_ephemeral_without_a_copy_of_its_owner(self) -> None:
         self.a.write(Create(f"{OLD}/e", b"", OPEN_ACL_UNSAFE, EPHEMERAL), session=11)
-        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        copy = MovingCopy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
         for session in (None, 22):  # nobody's, another's
             if session:
                 self.b.write(Create(f"{NEW}/e", b"", OPEN_ACL_UNSAFE, EPHEMERAL), session=session)
@@ -224,7 +223,7 @@ class TestCopy(MovingCase):
     def test_an_earlier_life_of_the_directory(self) -> None:
         self.make(CHILD)
         self.make("/other")
-        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        copy = MovingCopy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
         before = copy.bring(self.old)
         self.a.write(Delete(OLD + CHILD, -1), Delete(f"{OLD}/other", -1), Delete(OLD, -1))
         self.a.write(Create(OLD, b"", OPEN_ACL_UNSAFE, 0), Create(OLD + CHILD, b"", OPEN_ACL_UNSAFE, 0))
@@ -237,8 +236,8 @@ class TestCopy(MovingCase):
         self.make("/.parkazoo.native")
         self.make("/child")
         self.make("/child/.parkazoo")
-        native = Place(self.old.client, OLD, frozenset({".parkazoo", ".parkazoo.native"}))
-        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        native = TreePlace(self.old.client, OLD, frozenset({".parkazoo", ".parkazoo.native"}))
+        copy = MovingCopy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
         copy.make_exact(native, Both())
         self.assertEqual([*look(self.new)], ["", "/child", "/child/.parkazoo"])
         self.assertEqual(self.b.znodes[NEW].created, 3)  # numbers do not come again
@@ -247,13 +246,13 @@ class TestCopy(MovingCase):
 
     def test_it_was_taken_back(self) -> None:
         self.make(CHILD)
-        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        copy = MovingCopy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
         end_guard(self.new.client, MOVE)
         for step in (lambda: copy.bring(self.old), lambda: copy.make_exact(self.old, Both())):
             with self.assertRaises(TakenOverError):
                 step()
         self.assertFalse(copy.seal())
-        self.assertIsNone(Copy.take_over(self.new, MOVE))
+        self.assertIsNone(MovingCopy.take_over(self.new, MOVE))
         remove_copy(self.new, MOVE)
         remove_copy(self.new, MOVE)
         self.assertEqual([each for each in self.b.znodes if "u1" in each], [])
@@ -262,8 +261,8 @@ class TestCopy(MovingCase):
 
     def test_a_term_ends_with_the_next(self) -> None:
         self.make(CHILD)
-        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
-        later = Copy.take_over(self.new, MOVE)
+        copy = MovingCopy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        later = MovingCopy.take_over(self.new, MOVE)
         assert later is not None
         for step in (lambda: copy.bring(self.old), copy.seal):
             with self.assertRaises(TakenOverError):
@@ -272,15 +271,15 @@ class TestCopy(MovingCase):
         self.assertTrue(later.seal())
 
     def test_nobody_takes_over_while_the_other_session_lives(self) -> None:
-        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
-        other = Place(FakeAdminClient(self.b, "b", session=2), NEW)
+        copy = MovingCopy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        other = TreePlace(FakeAdminClient(self.b, "b", session=2), NEW)
         with self.assertRaisesRegex(TakenOverError, "0x1"):
-            Copy.take_over(other, MOVE)
+            MovingCopy.take_over(other, MOVE)
         self.b.write(Delete(f"{guard(MOVE)}.term", -1))  # as the end of the session does
         self.make(CHILD)
         with self.assertRaises(TakenOverError):
             copy.bring(self.old)
-        later = Copy.take_over(other, MOVE)
+        later = MovingCopy.take_over(other, MOVE)
         assert later is not None
         later.bring(self.old)
         self.is_exact()
@@ -288,7 +287,7 @@ class TestCopy(MovingCase):
     def test_large_data_goes_in_small_parts(self) -> None:
         for number in range(6):
             self.make(f"/n{number}", b"x" * 300_000)
-        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        copy = MovingCopy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
         self.b.most_bytes = 350_000
         copy.bring(self.old)
         self.assertEqual(
@@ -298,14 +297,14 @@ class TestCopy(MovingCase):
 
     def test_data_that_is_too_large_there(self) -> None:
         self.make(CHILD, b"x" * 700_000)
-        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        copy = MovingCopy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
         self.b.most_bytes = 600_000
         with self.assertRaisesRegex(ImmovableError, rf"does not take {NEW}/child .*jute.maxbuffer"):
             copy.bring(self.old)
 
     def test_a_quota_there(self) -> None:
         self.make(CHILD)
-        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        copy = MovingCopy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
         with (
             mock.patch.object(
                 self.b, "_commit", lambda request, *others: [RolledBackError()] * 2 + [QuotaExceededError()]
@@ -406,7 +405,7 @@ class TestLook(MovingCase):
             ),
         ):
             with self.assertRaisesRegex(error, about):
-                look(Place(FakeAdminClient(self.a, "a", who=who), OLD))
+                look(TreePlace(FakeAdminClient(self.a, "a", who=who), OLD))
 
     def test_containers_and_ttls_are_refused(self) -> None:
         self.make(CHILD)

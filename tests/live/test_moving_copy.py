@@ -9,11 +9,11 @@ from kazoo.client import KazooClient
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
 from parkazoo.admin.clients import NoRightError, connect_to
-from parkazoo.admin.moving.copying import MOVES, UNSEEN, Copy, NotExactError, is_sealed
-from parkazoo.admin.moving.looks import ImmovableError, Place, look
+from parkazoo.admin.moving.carried import differences
+from parkazoo.admin.moving.copying import MOVES, UNSEEN, MovingCopy, NotExactError, is_sealed
+from parkazoo.admin.moving.place import ImmovableError, TreePlace, look
 from parkazoo.admin.moving.taking_back import delete_place, end_guard, remove_copy
-from parkazoo.admin.moving.writes import TakenOverError
-from parkazoo.admin.moving.znodes import differences
+from parkazoo.admin.moving.term_writes import TakenOverError
 from parkazoo.protocol.placement import CLIENTS, MIRRORS
 from parkazoo.protocol.registration import encode_registration, registration_path
 from tests.live.map_case import IDENTITY, MapCase
@@ -33,12 +33,12 @@ class TestCopy(MapCase):
         self.at_a.create(OLD)
         self.old, self.new = self.places([IDENTITY])
 
-    def places(self, auth: list[tuple[str, str]]) -> tuple[Place, Place]:
+    def places(self, auth: list[tuple[str, str]]) -> tuple[TreePlace, TreePlace]:
         connecting = connect_to({"a": self.a, "b": self.b}, {"auth_data": auth}, 30.0)
         clients, absent = connecting.__enter__()
         self.addCleanup(connecting.__exit__, None, None, None)
         self.assertEqual(absent, [])
-        return Place(clients["a"], OLD), Place(clients["b"], NEW)
+        return TreePlace(clients["a"], OLD), TreePlace(clients["b"], NEW)
 
     def fill(self, chance: random.Random, times: int = 300) -> None:
         """A history with everything that is carried."""
@@ -73,7 +73,7 @@ class TestCopy(MapCase):
     def test_all_is_carried(self) -> None:
         chance = random.Random(7)
         self.fill(chance)
-        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        copy = MovingCopy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
         before = copy.bring(self.old)
         self.fill_more(chance)
         copy.make_exact(self.old, before)
@@ -100,7 +100,7 @@ class TestCopy(MapCase):
         for client in (self.at_a, self.at_b):
             client.create(registration_path(client.client_id[0]), encode_registration(77, {}), ephemeral=True)
         self.at_a.create(f"{OLD}/e", b"1", ephemeral=True)
-        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        copy = MovingCopy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
         before = copy.bring(self.old)
         with self.assertRaisesRegex(NotExactError, "no copy of their owner"):
             copy.make_exact(self.old, before)
@@ -118,7 +118,7 @@ class TestCopy(MapCase):
         room = 0xFFFFF - 200
         self.at_a.create(f"{OLD}/large", b"x" * room)
         self.at_a.create(f"{OLD}/larger", b"x" * (0xFFFFF - len(f"{OLD}/larger") - 60))
-        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        copy = MovingCopy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
         with self.assertRaisesRegex(ImmovableError, f"{NEW}/large.* jute.maxbuffer"):
             copy.bring(self.old)
         self.at_a.delete(f"{OLD}/larger")
@@ -129,7 +129,7 @@ class TestCopy(MapCase):
     def test_a_server_that_starts_again_in_the_middle(self) -> None:
         for number in range(400):
             self.at_a.create_async(f"{OLD}/n{number}", b"data")
-        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        copy = MovingCopy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
         server = self.cluster.ensembles[1].servers[0]
         restart = threading.Thread(target=server.restart)
 
@@ -144,7 +144,7 @@ class TestCopy(MapCase):
 
     def test_taken_back(self) -> None:
         self.fill(random.Random(3), times=50)
-        copy = Copy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        copy = MovingCopy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
         copy.bring(self.old)
         end_guard(self.new.client, MOVE)
         self.assertFalse(copy.seal())
@@ -157,6 +157,6 @@ class TestCopy(MapCase):
     def test_without_the_right_to_read(self) -> None:
         self.at_a.create(f"{OLD}/secret", acl=[make_digest_acl("admin", "secret-of-admin", all=True)])
         old, new = self.places([])
-        copy = Copy.begin(new, MOVE, OPEN_ACL_UNSAFE)
+        copy = MovingCopy.begin(new, MOVE, OPEN_ACL_UNSAFE)
         with self.assertRaisesRegex(NoRightError, f"no right to use {OLD}/secret on ensemble a"):
             copy.bring(old)

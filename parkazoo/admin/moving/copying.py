@@ -12,9 +12,9 @@ from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.security import ACL, ANYONE_ID_UNSAFE, OPEN_ACL_UNSAFE, Permissions
 
 from parkazoo.admin.clients import LostError, for_each
-from parkazoo.admin.moving.looks import NOTHING, Place, look, read, send
-from parkazoo.admin.moving.writes import ChangedError, TakenOverError, Writes
-from parkazoo.admin.moving.znodes import TOP, Change, Plan, Tree, plan
+from parkazoo.admin.moving.carried import TOP, CopyPlan, Tree, ZnodeChange, plan
+from parkazoo.admin.moving.place import NOTHING, TreePlace, look, read, send
+from parkazoo.admin.moving.term_writes import ChangedError, TakenOverError, TermWrites
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, SetACL, SetData, Transaction
 from parkazoo.protocol.placement import ROOT
@@ -74,20 +74,20 @@ def term_of(move: str) -> str:
     return f"{guard(move)}.term"
 
 
-class Copy:
+class MovingCopy:
     """
     :param move: its name.
     :param term: the version of the guard that holds for this object's writes.
     """
 
-    def __init__(self, place: Place, move: str, term: int) -> None:
+    def __init__(self, place: TreePlace, move: str, term: int) -> None:
         self.place = place
         self.move = move
         self.term = term
         self._checks = [CheckVersion(guard(move), term), CheckVersion(term_of(move), 0)]
 
     @classmethod
-    def begin(cls, place: Place, move: str, acl: Sequence[ACL]) -> Copy:
+    def begin(cls, place: TreePlace, move: str, acl: Sequence[ACL]) -> MovingCopy:
         """Makes the guard, the opening and the place itself.
 
         :param move: a name that nobody has used.
@@ -114,7 +114,7 @@ class Copy:
         return cls(place, move, 0)
 
     @classmethod
-    def take_over(cls, place: Place, move: str) -> Copy | None:
+    def take_over(cls, place: TreePlace, move: str) -> MovingCopy | None:
         """Goes on with a copy, in a new term; None: there is no guard any more.
 
         :raises TakenOverError: another session's term has not ended.
@@ -135,7 +135,7 @@ class Copy:
 
     def bring(
         self,
-        original: Place,
+        original: TreePlace,
         before: Both = UNSEEN,
         *,
         per_second: float = math.inf,
@@ -163,7 +163,7 @@ class Copy:
             raise NotExactError(f"{self.place.client} did not answer, {PASSES} times in the middle of the copy")
         return before
 
-    def make_exact(self, original: Place, before: Both) -> Done:
+    def make_exact(self, original: TreePlace, before: Both) -> Done:
         """Makes the copy equal. Nobody changes the original, but for ephemerals that end with their sessions.
 
         :param before: what `bring` has returned; looks are slower without it.
@@ -210,7 +210,7 @@ class Copy:
             raise TakenOverError(f"{path} on {client}: {error!r}")
         return True
 
-    def _look(self, original: Place, before: Both) -> Both:
+    def _look(self, original: TreePlace, before: Both) -> Both:
         """
         :raises TakenOverError: there is no copy.
         """
@@ -225,8 +225,8 @@ class Copy:
 
     def _carry_out(
         self,
-        planned: Plan,
-        original: Place,
+        planned: CopyPlan,
+        original: TreePlace,
         seen: Tree,
         per_second: float = math.inf,
         progress: Progress = lambda done, total: None,
@@ -239,14 +239,14 @@ class Copy:
             so_far += done
             progress(so_far, total)
 
-        writes = Writes(self.place, self._checks, per_second, tell)
+        writes = TermWrites(self.place, self._checks, per_second, tell)
         try:
             self._write_all(writes, planned, original, seen)
         except (ChangedError, LostError):
             return False
         return True
 
-    def _write_all(self, writes: Writes, planned: Plan, original: Place, seen: Tree) -> None:
+    def _write_all(self, writes: TermWrites, planned: CopyPlan, original: TreePlace, seen: Tree) -> None:
         for path in planned.deletes:
             writes.add(Delete(self.place.at(path), -1))
             writes.end_znode()
@@ -256,7 +256,7 @@ class Copy:
             writes.end_znode()
         writes.finish()
 
-    def _write(self, writes: Writes, change: Change, data: bytes | None) -> None:
+    def _write(self, writes: TermWrites, change: ZnodeChange, data: bytes | None) -> None:
         """
         :param data: what there is now; if it is newer than the look, the next one finds its version.
         """
@@ -272,19 +272,19 @@ class Copy:
             writes.set_acl(SetACL(path, acl, aversion))
 
 
-def is_sealed(place: Place) -> bool:
+def is_sealed(place: TreePlace) -> bool:
     place.client.patiently(place.catch_up)
     return any(data == SEALED for _, (data, _) in read(place, [TOP], NOTHING))
 
 
-def _with_lives(before: Both, planned: Plan) -> Both:
+def _with_lives(before: Both, planned: CopyPlan) -> Both:
     made = {change.path: change.original.czxid for change in planned.changes if change.there is None}
     return before._replace(lives={**before.lives, **made})
 
 
 def _with_data(
-    changes: Sequence[Change], original: Place, seen: Tree
-) -> Iterator[tuple[Change, tuple[bytes | None] | tuple[()]]]:
+    changes: Sequence[ZnodeChange], original: TreePlace, seen: Tree
+) -> Iterator[tuple[ZnodeChange, tuple[bytes | None] | tuple[()]]]:
     """Each change with the data that it needs; with nothing if the znode is gone."""
     needed = [change.path for change in changes if change.needs_data]
     answers = read(original, needed, seen)
@@ -299,7 +299,7 @@ def _with_data(
             answer = next(answers, None)
 
 
-def _raise_failure(place: Place, answers: Sequence[object]) -> None:
+def _raise_failure(place: TreePlace, answers: Sequence[object]) -> None:
     """
     :raises TakenOverError: another command was faster.
     """

@@ -8,10 +8,10 @@ from contextlib import suppress
 from kazoo.exceptions import NoNodeError
 
 from parkazoo.admin.clients import AdminClient, LostError
+from parkazoo.admin.moving.carried import TOP
 from parkazoo.admin.moving.copying import guard, opening, term_of
-from parkazoo.admin.moving.looks import Place, walk
-from parkazoo.admin.moving.writes import ChangedError, TakenOverError, Writes
-from parkazoo.admin.moving.znodes import TOP
+from parkazoo.admin.moving.place import TreePlace, walk
+from parkazoo.admin.moving.term_writes import ChangedError, TakenOverError, TermWrites
 from parkazoo.kazoo_private import CheckVersion, Delete
 
 
@@ -20,14 +20,14 @@ def end_guard(client: AdminClient, move: str) -> None:
     _remove(client, guard(move))
 
 
-def remove_copy(place: Place, move: str) -> None:
+def remove_copy(place: TreePlace, move: str) -> None:
     """The last step, when no pin names the copy and none will: its guard is gone, and after that its mark."""
     _remove(place.client, opening(move))
     _remove(place.client, term_of(move))
     delete_place(place, None)
 
 
-def delete_place(place: Place, check: tuple[str, int] | None, per_second: float = math.inf) -> bool:
+def delete_place(place: TreePlace, check: tuple[str, int] | None, per_second: float = math.inf) -> bool:
     """Deletes a place with all below it; what it leaves out stays, and then itself too.
 
     :param check: a znode, such as a fence, and the version that it must have each time.
@@ -38,7 +38,7 @@ def delete_place(place: Place, check: tuple[str, int] | None, per_second: float 
         paths = [path for path in walk(place) if path != TOP or not place.left_out]
         if not paths:
             return True
-        writes = Writes(place, checks, per_second)
+        writes = TermWrites(place, checks, per_second)
         try:
             for path in sorted(paths, key=lambda path: path.count("/"), reverse=True):
                 writes.add(Delete(place.at(path), -1))

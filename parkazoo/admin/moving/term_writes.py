@@ -17,7 +17,7 @@ from kazoo.exceptions import (
 
 from parkazoo.admin.all_znodes import Pace
 from parkazoo.admin.clients import UnreadableError
-from parkazoo.admin.moving.looks import LEAST_BYTES, ImmovableError, Place, send
+from parkazoo.admin.moving.place import LEAST_BYTES, ImmovableError, TreePlace, send
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, SetACL, SetData, Transaction
 from parkazoo.protocol.placement import shown
@@ -27,7 +27,7 @@ from parkazoo.types import AsyncResult
 MOST_WRITES = 1000  # in one transaction
 OVERHEAD = 100  # bytes of a write beside its path and data: an ACL, a header
 SHARE_S = 0.02  # of a second's writes in one transaction: others wait for it
-AT_ONCE = 4  # transactions
+TRANSACTIONS_AT_ONCE = 4  # transactions
 ACLS_AT_ONCE = 200
 OVERTAKEN = (BadVersionError, NodeExistsError, NoNodeError, NotEmptyError)
 Write = Create | Delete | SetData
@@ -41,13 +41,13 @@ class ChangedError(Exception):
     """Reports that znodes are not as they were seen: look again."""
 
 
-class _Sent(NamedTuple):
+class _SentWrites(NamedTuple):
     writes: Sequence[Write | SetACL]
     result: AsyncResult[Any]
     done: int
 
 
-class Writes:
+class TermWrites:
     """Writes in order; :meth:`finish` waits for all of them.
 
     :param checks: of all transactions.
@@ -57,7 +57,7 @@ class Writes:
 
     def __init__(
         self,
-        place: Place,
+        place: TreePlace,
         checks: Sequence[CheckVersion],
         per_second: float,
         progress: Callable[[int], None] = lambda done: None,
@@ -71,7 +71,7 @@ class Writes:
         self._largest = 0  # bytes that the servers take in one request, as far as is known
         self._writes: list[Write] = []
         self._bytes = self._done = 0
-        self._sent: deque[_Sent] = deque()
+        self._sent: deque[_SentWrites] = deque()
 
     def add(self, *writes: Write) -> None:
         """
@@ -95,7 +95,7 @@ class Writes:
         """A server takes it in no transaction, so the aversion that it names has to keep a late one from harm."""
         self._flush()
         self._pace.wait()
-        self._sent.append(_Sent([request], send(self._client, request), 0))
+        self._sent.append(_SentWrites([request], send(self._client, request), 0))
         self._take_while_more_than(ACLS_AT_ONCE)
 
     def finish(self) -> None:
@@ -109,9 +109,9 @@ class Writes:
         self._pace.wait(len(self._writes))
         self._verify_size()
         request = Transaction([*self._checks, *self._writes])
-        self._sent.append(_Sent(self._writes, send(self._client, request), self._done))
+        self._sent.append(_SentWrites(self._writes, send(self._client, request), self._done))
         self._writes, self._bytes, self._done = [], 0, 0
-        self._take_while_more_than(AT_ONCE)
+        self._take_while_more_than(TRANSACTIONS_AT_ONCE)
 
     def _verify_size(self) -> None:
         """

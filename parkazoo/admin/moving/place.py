@@ -13,8 +13,8 @@ from kazoo.exceptions import NoAuthError, NoNodeError, UnimplementedError
 from kazoo.security import ACL
 
 from parkazoo.admin.clients import AdminClient, LostError, NoRightError, UnreadableError
+from parkazoo.admin.moving.carried import TOP, SeenZnode, Tree, digest_of, parent_of
 from parkazoo.admin.moving.multi_read import MultiRead
-from parkazoo.admin.moving.znodes import TOP, Tree, Znode, digest_of, parent_of
 from parkazoo.admin.transfer.export_file import EPHEMERAL
 from parkazoo.admin.transfer.in_order import creates_of, kind_of
 from parkazoo.errors import ClusterMapError
@@ -29,14 +29,15 @@ MOST_READS = 250  # in one request
 MOST_BYTES = 1 << 20  # expected in one answer
 UNKNOWN_BYTES = 1 << 16  # of a znode that was not seen before
 MOST_NAMES = 10_000
-AT_ONCE = 4  # requests
+READS_AT_ONCE = 4  # requests
 MOST_WRITTEN = 500_000
 LEAST_BYTES = 10_000
 NOTHING: Tree = MappingProxyType({})
 Read = GetData | GetChildren | GetACL
+Got = tuple[bytes | None, ZnodeStat]
 
 
-class _Sent(NamedTuple):
+class _SentReads(NamedTuple):
     """:param is_one: whether all were sent as one request."""
 
     asked: Sequence[Read]
@@ -48,7 +49,7 @@ class ImmovableError(ClusterMapError):
     """A znode cannot be copied; the message names it, and why."""
 
 
-class Place:
+class TreePlace:
     """Where the children of a directory are, or a copy of them.
 
     :param client: of the ensemble.
@@ -90,7 +91,7 @@ def send(client: AdminClient, request: object) -> AsyncResult[Any]:
     return result
 
 
-def look(place: Place, before: Tree = NOTHING) -> dict[str, Znode]:
+def look(place: TreePlace, before: Tree = NOTHING) -> dict[str, SeenZnode]:
     """Everything at and below a place, not older than this call; empty if there is no such place.
 
     Each znode is of one moment, all together only if nobody changes them meanwhile.
@@ -121,28 +122,28 @@ def look(place: Place, before: Tree = NOTHING) -> dict[str, Znode]:
     return _without_gone(znodes)
 
 
-def _without_gone(znodes: Mapping[str, Znode]) -> dict[str, Znode]:
+def _without_gone(znodes: Mapping[str, SeenZnode]) -> dict[str, SeenZnode]:
     """Those that have an ACL, and all above them too: the others went in the middle of the look."""
-    found: dict[str, Znode] = {}
+    found: dict[str, SeenZnode] = {}
     for path, znode in znodes.items():
         if znode.acl and (path == TOP or parent_of(path) in found):
             found[path] = znode
     return found
 
 
-def walk(place: Place, before: Tree = NOTHING) -> dict[str, Znode]:
+def walk(place: TreePlace, before: Tree = NOTHING) -> dict[str, SeenZnode]:
     """As :func:`look`, without ACLs."""
     place.client.patiently(place.catch_up)
     owners: dict[int, int] = {}
-    znodes: dict[str, Znode] = {}
+    znodes: dict[str, SeenZnode] = {}
     level = [TOP]
     while level:
         parents: dict[str, int] = {}  # with so many children
-        for path, (data, stat) in read(place, level, before):
+        for path, got in read(place, level, before):
             known = before.get(path)
-            znodes[path] = _seen(place, path, data, stat, known, owners)
-            if stat.numChildren:
-                parents[path] = stat.numChildren
+            znodes[path] = _seen(place, path, got, known, owners)
+            if got[1].numChildren:
+                parents[path] = got[1].numChildren
         level = []
         listings = (
             [GetChildren(place.at(path), None) for path in paths]
@@ -153,7 +154,7 @@ def walk(place: Place, before: Tree = NOTHING) -> dict[str, Znode]:
     return znodes
 
 
-def read(place: Place, paths: Sequence[str], sizes: Tree) -> Iterator[tuple[str, tuple[bytes | None, ZnodeStat]]]:
+def read(place: TreePlace, paths: Sequence[str], sizes: Tree) -> Iterator[tuple[str, Got]]:
     """Data and stat of each znode that is there.
 
     :param sizes: an earlier look.
@@ -168,9 +169,8 @@ def read(place: Place, paths: Sequence[str], sizes: Tree) -> Iterator[tuple[str,
     )
 
 
-def _seen(
-    place: Place, path: str, data: bytes | None, stat: ZnodeStat, known: Znode | None, owners: dict[int, int]
-) -> Znode:
+def _seen(place: TreePlace, path: str, got: Got, known: SeenZnode | None, owners: dict[int, int]) -> SeenZnode:
+    data, stat = got
     kind = kind_of(stat)
     if kind not in ("", EPHEMERAL):
         what = "is a container" if kind == "container" else "has a TTL"
@@ -178,7 +178,7 @@ def _seen(
     if stat.ephemeralOwner and stat.ephemeralOwner not in owners:
         owners[stat.ephemeralOwner] = _owner(place.client, stat.ephemeralOwner)
     is_same = known is not None and (known.czxid, known.mzxid) == (stat.czxid, stat.mzxid)
-    return Znode(
+    return SeenZnode(
         stat.czxid,
         stat.mzxid,
         stat.version,
@@ -214,9 +214,9 @@ def _parts(paths: Sequence[str], size: Callable[[str], int], most: int = MOST_NA
         yield part
 
 
-def _ask_all(place: Place, requests: Iterable[Sequence[Read]]) -> Iterator[tuple[str, Any]]:
+def _ask_all(place: TreePlace, requests: Iterable[Sequence[Read]]) -> Iterator[tuple[str, Any]]:
     """Each path below the place with its answer; none for those that are gone. Lost connections are waited for."""
-    waiting: deque[_Sent] = deque()
+    waiting: deque[_SentReads] = deque()
 
     def take() -> Iterator[tuple[str, Any]]:
         sent = waiting.popleft()
@@ -234,25 +234,25 @@ def _ask_all(place: Place, requests: Iterable[Sequence[Read]]) -> Iterator[tuple
 
     for asked in requests:
         waiting.append(_send(place, asked))
-        if len(waiting) >= AT_ONCE:
+        if len(waiting) >= READS_AT_ONCE:
             yield from take()
     while waiting:
         yield from take()
 
 
-def _ask_again(place: Place, asked: Sequence[Read]) -> list[Any]:
+def _ask_again(place: TreePlace, asked: Sequence[Read]) -> list[Any]:
     place.catch_up()  # it may be another session
     return _answers(place, _send(place, asked))
 
 
-def _send(place: Place, asked: Sequence[Read]) -> _Sent:
+def _send(place: TreePlace, asked: Sequence[Read]) -> _SentReads:
     together = tuple(each for each in asked if not isinstance(each, GetACL))
     if together and place.has_multi_read:
-        return _Sent(asked, [send(place.client, MultiRead(together))], is_one=True)
-    return _Sent(asked, [send(place.client, each) for each in asked], is_one=False)
+        return _SentReads(asked, [send(place.client, MultiRead(together))], is_one=True)
+    return _SentReads(asked, [send(place.client, each) for each in asked], is_one=False)
 
 
-def _answers(place: Place, sent: _Sent) -> list[Any]:
+def _answers(place: TreePlace, sent: _SentReads) -> list[Any]:
     """
     :raises LostError: the connection was lost.
     """
@@ -270,7 +270,7 @@ def _answers(place: Place, sent: _Sent) -> list[Any]:
     return answers
 
 
-def _answer(place: Place, path: str, result: AsyncResult[Any]) -> Any:
+def _answer(place: TreePlace, path: str, result: AsyncResult[Any]) -> Any:
     try:
         return place.client.wait(path, result)
     except NoNodeError as error:

@@ -17,7 +17,7 @@ NO_LIVES: Mapping[str, int] = MappingProxyType({})
 TOP = ""  # the path of the place itself
 
 
-class Znode(NamedTuple):
+class SeenZnode(NamedTuple):
     """What a look has seen of a znode.
 
     :param creates: children ever made: the next sequence number.
@@ -36,10 +36,10 @@ class Znode(NamedTuple):
     acl: tuple[ACL, ...] = ()
 
 
-Tree = Mapping[str, Znode]  # by the path below the place, such as "/job-7/part"
+Tree = Mapping[str, SeenZnode]  # by the path below the place, such as "/job-7/part"
 
 
-class Change(NamedTuple):
+class ZnodeChange(NamedTuple):
     """A znode of the copy to be made, or to be brought up to its original.
 
     :param there: as the copy has it; None: it is to be made.
@@ -47,8 +47,8 @@ class Change(NamedTuple):
     """
 
     path: str
-    original: Znode
-    there: Znode | None
+    original: SeenZnode
+    there: SeenZnode | None
     pairs: int
 
     @property
@@ -75,7 +75,7 @@ class Change(NamedTuple):
         return self.needs_data or bool(self.pairs or self.acl_sets)
 
 
-class Plan(NamedTuple):
+class CopyPlan(NamedTuple):
     """How to make a copy equal to its original.
 
     :param deletes: paths, each behind those below it. :param changes: each behind that of its parent.
@@ -83,7 +83,7 @@ class Plan(NamedTuple):
     """
 
     deletes: list[str]
-    changes: list[Change]
+    changes: list[ZnodeChange]
     why_not: str = ""
 
     def __len__(self) -> int:
@@ -120,7 +120,7 @@ def differences(original: Tree, copy: Tree) -> dict[str, str]:
     return found
 
 
-def plan(original: Tree, copy: Tree, lives: Mapping[str, int] = NO_LIVES, *, is_last: bool) -> Plan:
+def plan(original: Tree, copy: Tree, lives: Mapping[str, int] = NO_LIVES, *, is_last: bool) -> CopyPlan:
     """What to do to the copy. A znode that cannot be raised to its original, because it is of an earlier life, is
     deleted with all below it and made anew.
 
@@ -139,11 +139,11 @@ def plan(original: Tree, copy: Tree, lives: Mapping[str, int] = NO_LIVES, *, is_
             without_owner.append(path)
             continue
         so_far = made[path] + (0 if there is None else there.creates)
-        change = Change(path, znode, there, max(0, znode.creates - so_far))
+        change = ZnodeChange(path, znode, there, max(0, znode.creates - so_far))
         if change.is_needed:
             changes.append(change)
     deletes = [path for path in copy if path != TOP and path not in kept]
-    return Plan(
+    return CopyPlan(
         sorted(deletes, key=_depth, reverse=True),
         changes,
         _why_not(original, copy, made[TOP] if is_last else 0, without_owner if is_last else []),
@@ -167,7 +167,7 @@ def _earlier_lives(original: Tree, copy: Tree, lives: Mapping[str, int], is_last
     return anew
 
 
-def _is_beyond(there: Znode, original: Znode, made: int) -> bool:
+def _is_beyond(there: SeenZnode, original: SeenZnode, made: int) -> bool:
     """Whether a copy cannot be raised to its original: versions and counters never go down.
 
     :param made: children that are to be made below it.
