@@ -38,6 +38,8 @@ from kazoo.protocol.serialization import (
     Watch,
     int_int_struct,
     int_struct,
+    multiheader_struct,
+    stat_struct,
 )
 
 CLIENT_ATTRIBUTES = (
@@ -117,6 +119,8 @@ __all__ = [
     "int_int_struct",
     "int_struct",
     "join",
+    "multiheader_struct",
     "normpath",
     "prefix_root",
+    "stat_struct",
 ]

@@ -28,6 +28,8 @@ PING_XID: Final[int]
 WATCH_XID: Final[int]
 int_struct: Final[Struct]
 int_int_struct: Final[Struct]
+multiheader_struct: Final[Struct]
+stat_struct: Final[Struct]
 
 CLIENT_ATTRIBUTES: Final[tuple[str, ...]]
 CONNECTION_ATTRIBUTES: Final[tuple[str, ...]]

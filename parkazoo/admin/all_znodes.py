@@ -38,14 +38,17 @@ class Pace:
         self._sleep = sleep
         self._next_s = clock()
 
-    def wait(self) -> None:
-        """:raises UnreadableError: it is over."""
+    def wait(self, count: int = 1) -> None:
+        """
+        :param count: of requests that pass together.
+        :raises UnreadableError: it is over.
+        """
         if self._is_over():
             raise UnreadableError("it is not asked any more")
         now_s = self.clock()
         if self._next_s > now_s:
             self._sleep(self._next_s - now_s)
-        self._next_s = max(self._next_s, now_s) + self._every_s
+        self._next_s = max(self._next_s, now_s) + count * self._every_s
 
 
 class Looked(NamedTuple):

@@ -180,9 +180,7 @@ class AdminClient:
         except (NoNodeError, NodeExistsError, BadVersionError):
             raise
         except NoAuthError:
-            raise NoRightError(
-                f"no right to use {path} on {self}: give the identity that has it in auth (--auth)"
-            ) from None
+            raise self.no_right(path) from None
         except (AuthFailedError, ConnectionClosedError):  # nothing else closes it while somebody waits
             raise UnreadableError(f"{self}: {REFUSED}") from None
         except SessionClosedRequireSaslError:
@@ -193,6 +191,9 @@ class AdminClient:
             raise LostError(self._describe(path, error)) from error
         except (KazooException, self.zk.handler.timeout_exception) as error:
             raise UnreadableError(self._describe(path, error)) from error
+
+    def no_right(self, path: str) -> NoRightError:
+        return NoRightError(f"no right to use {path} on {self}: give the identity that has it in auth (--auth)")
 
     def _describe(self, path: str, error: Exception) -> str:
         told = str(error) or type(error).__name__

@@ -183,7 +183,7 @@ class InOrder:
         if is_masked(acl):
             self._refused(node, NoAuthError("the servers hide the digests of its ACL: it takes the ADMIN right"))
             return
-        node.found = Record(node.path, data, tuple(acl), 0, stat.mzxid, stat.aversion, _kind(stat))
+        node.found = Record(node.path, data, tuple(acl), 0, stat.mzxid, stat.aversion, kind_of(stat))
         self._largest = max(self._largest, node.size)
         self._bytes += node.size
         if node.found.kind == EPHEMERAL:
@@ -237,7 +237,8 @@ class InOrder:
             heapq.heappush(self._rests, (rest.next, 0, rest))
 
 
-def _kind(stat: ZnodeStat) -> str:
+def kind_of(stat: ZnodeStat) -> str:
+    """Empty for an ordinary znode."""
     if not stat.ephemeralOwner:
         return ""
     if stat.ephemeralOwner == CONTAINER:

@@ -1,0 +1,1 @@
+"""The children of a directory, copied from one ensemble to another."""

@@ -1,0 +1,277 @@
+"""All znodes below a place, as one look finds them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from kazoo.exceptions import NoAuthError, NoNodeError, UnimplementedError
+from kazoo.security import ACL
+
+from parkazoo.admin.clients import AdminClient, LostError, NoRightError, UnreadableError
+from parkazoo.admin.moving.carried import TOP, SeenZnode, Tree, digest_of, parent_of
+from parkazoo.admin.moving.multi_read import MultiRead
+from parkazoo.admin.transfer.export_file import EPHEMERAL
+from parkazoo.admin.transfer.in_order import creates_of, kind_of
+from parkazoo.errors import ClusterMapError
+from parkazoo.kazoo_private import GetACL, GetChildren, GetData
+from parkazoo.protocol.past import CATCH_UP, REFUSED
+from parkazoo.protocol.placement import shown
+from parkazoo.protocol.registration import CLIENT, decode_registration, parse_session, registration_path
+from parkazoo.protocol.rights import is_masked
+from parkazoo.types import AsyncResult, ZnodeStat
+
+MOST_READS = 250  # in one request
+MOST_BYTES = 1 << 20  # expected in one answer
+UNKNOWN_BYTES = 1 << 16  # of a znode that was not seen before
+MOST_NAMES = 10_000
+READS_AT_ONCE = 4  # requests
+MOST_WRITTEN = 500_000
+LEAST_BYTES = 10_000
+NOTHING: Tree = MappingProxyType({})
+Read = GetData | GetChildren | GetACL
+Got = tuple[bytes | None, ZnodeStat]
+
+
+class _SentReads(NamedTuple):
+    """:param is_one: whether all were sent as one request."""
+
+    asked: Sequence[Read]
+    results: Sequence[AsyncResult[Any]]
+    is_one: bool
+
+
+class ImmovableError(ClusterMapError):
+    """A znode cannot be copied; the message names it, and why."""
+
+
+class TreePlace:
+    """Where the children of a directory are, or a copy of them.
+
+    :param client: of the ensemble.
+    :param path: of the mirror, or of a native directory.
+    :param left_out: names directly below that belong to the place and not to the directory.
+    :ivar has_multi_read: until a server says that it does not.
+    """
+
+    def __init__(self, client: AdminClient, path: str, left_out: frozenset[str] = frozenset()) -> None:
+        self.client = client
+        self.path = path
+        self.left_out = left_out
+        self.has_multi_read = True
+
+    @cached_property
+    def most_bytes(self) -> int:
+        """For one transaction: half of what servers take by default, or less if these take less."""
+        most = MOST_WRITTEN
+        while most > LEAST_BYTES and self.client.takes(2 * most) is False:
+            most //= 2
+        return most
+
+    def catch_up(self) -> None:
+        """Reads that follow show everything that was written before.
+
+        :raises LostError: the connection was lost.
+        """
+        with suppress(*REFUSED, NoRightError):
+            self.client.wait(CATCH_UP.path, send(self.client, CATCH_UP))
+
+    def at(self, path: str) -> str:
+        return self.path + path
+
+
+def send(client: AdminClient, request: object) -> AsyncResult[Any]:
+    """Sends a request that kazoo's client has no method for."""
+    result: AsyncResult[Any] = client.zk.handler.async_result()
+    client.zk._call(request, result)
+    return result
+
+
+def look(place: TreePlace, before: Tree = NOTHING) -> dict[str, SeenZnode]:
+    """Everything at and below a place, not older than this call; empty if there is no such place.
+
+    Each znode is of one moment, all together only if nobody changes them meanwhile.
+
+    :param before: an earlier look at the same place. What it knows of ACLs and sizes makes this one faster.
+    :raises ImmovableError: there is a znode that cannot be made elsewhere, or the servers hide its ACL.
+    :raises NoRightError: there is one that the identity may not read.
+    """
+    znodes = walk(place, before)
+    acls: dict[tuple[ACL, ...], tuple[ACL, ...]] = {}
+    unknown = []
+    for path, znode in znodes.items():
+        known = before.get(path)
+        if known is not None and (known.czxid, known.aversion) == (znode.czxid, znode.aversion):
+            znodes[path] = znode._replace(acl=acls.setdefault(known.acl, known.acl))
+        else:
+            unknown.append(path)
+    requests = ([GetACL(place.at(path)) for path in paths] for paths in _parts(unknown, lambda path: 1))
+    for path, (found, stat) in _ask_all(place, requests):
+        acl = tuple(found)
+        if is_masked(acl):
+            raise ImmovableError(
+                f"the servers hide the digests in the ACL of {shown(place.at(path))} on {place.client}: it takes "
+                "an identity with ADMIN there (--auth)"
+            )
+        if stat.czxid == znodes[path].czxid:  # else it went, and another came
+            znodes[path] = znodes[path]._replace(aversion=stat.aversion, acl=acls.setdefault(acl, acl))
+    return _without_gone(znodes)
+
+
+def _without_gone(znodes: Mapping[str, SeenZnode]) -> dict[str, SeenZnode]:
+    """Those that have an ACL, and all above them too: the others went in the middle of the look."""
+    found: dict[str, SeenZnode] = {}
+    for path, znode in znodes.items():
+        if znode.acl and (path == TOP or parent_of(path) in found):
+            found[path] = znode
+    return found
+
+
+def walk(place: TreePlace, before: Tree = NOTHING) -> dict[str, SeenZnode]:
+    """As :func:`look`, without ACLs."""
+    place.client.patiently(place.catch_up)
+    owners: dict[int, int] = {}
+    znodes: dict[str, SeenZnode] = {}
+    level = [TOP]
+    while level:
+        parents: dict[str, int] = {}  # with so many children
+        for path, got in read(place, level, before):
+            known = before.get(path)
+            znodes[path] = _seen(place, path, got, known, owners)
+            if got[1].numChildren:
+                parents[path] = got[1].numChildren
+        level = []
+        listings = (
+            [GetChildren(place.at(path), None) for path in paths]
+            for paths in _parts([*parents], parents.__getitem__)
+        )
+        for path, names in _ask_all(place, listings):
+            level += [f"{path}/{name}" for name in names if path != TOP or name not in place.left_out]
+    return znodes
+
+
+def read(place: TreePlace, paths: Sequence[str], sizes: Tree) -> Iterator[tuple[str, Got]]:
+    """Data and stat of each znode that is there.
+
+    :param sizes: an earlier look.
+    """
+
+    def size(path: str) -> int:
+        known = sizes.get(path)
+        return UNKNOWN_BYTES if known is None else known.size
+
+    yield from _ask_all(
+        place, ([GetData(place.at(path), None) for path in part] for part in _parts(paths, size, MOST_BYTES))
+    )
+
+
+def _seen(place: TreePlace, path: str, got: Got, known: SeenZnode | None, owners: dict[int, int]) -> SeenZnode:
+    data, stat = got
+    kind = kind_of(stat)
+    if kind not in ("", EPHEMERAL):
+        what = "is a container" if kind == "container" else "has a TTL"
+        raise ImmovableError(f"{shown(place.at(path))} on {place.client} {what}: no client can make it elsewhere")
+    if stat.ephemeralOwner and stat.ephemeralOwner not in owners:
+        owners[stat.ephemeralOwner] = _owner(place.client, stat.ephemeralOwner)
+    is_same = known is not None and (known.czxid, known.mzxid) == (stat.czxid, stat.mzxid)
+    return SeenZnode(
+        stat.czxid,
+        stat.mzxid,
+        stat.version,
+        stat.aversion,
+        creates_of(stat),
+        owners.get(stat.ephemeralOwner, 0),
+        stat.dataLength,
+        known.digest if known is not None and is_same else digest_of(data),
+    )
+
+
+def _owner(client: AdminClient, session: int) -> int:
+    """The client that a session belongs to; the session itself if nobody says so."""
+    try:
+        data, _ = client.call("get", registration_path(session))
+    except NoNodeError:
+        return session
+    found = parse_session(decode_registration(data).get(CLIENT))
+    return session if found is None else found
+
+
+def _parts(paths: Sequence[str], size: Callable[[str], int], most: int = MOST_NAMES) -> Iterator[list[str]]:
+    """The paths in groups for one request each."""
+    part: list[str] = []
+    total = 0
+    for path in paths:
+        if part and (len(part) >= MOST_READS or total + size(path) > most):
+            yield part
+            part, total = [], 0
+        part.append(path)
+        total += size(path)
+    if part:
+        yield part
+
+
+def _ask_all(place: TreePlace, requests: Iterable[Sequence[Read]]) -> Iterator[tuple[str, Any]]:
+    """Each path below the place with its answer; none for those that are gone. Lost connections are waited for."""
+    waiting: deque[_SentReads] = deque()
+
+    def take() -> Iterator[tuple[str, Any]]:
+        sent = waiting.popleft()
+        try:
+            answers = _answers(place, sent)
+        except LostError:
+            answers = place.client.patiently(lambda: _ask_again(place, sent.asked))
+        for request, answer in zip(sent.asked, answers, strict=True):
+            if isinstance(answer, NoAuthError):
+                raise place.client.no_right(request.path)
+            if isinstance(answer, Exception) and not isinstance(answer, NoNodeError):
+                raise UnreadableError(f"{request.path} on {place.client}: {answer!r}")
+            if not isinstance(answer, Exception):
+                yield request.path[len(place.path) :], answer
+
+    for asked in requests:
+        waiting.append(_send(place, asked))
+        if len(waiting) >= READS_AT_ONCE:
+            yield from take()
+    while waiting:
+        yield from take()
+
+
+def _ask_again(place: TreePlace, asked: Sequence[Read]) -> list[Any]:
+    place.catch_up()  # it may be another session
+    return _answers(place, _send(place, asked))
+
+
+def _send(place: TreePlace, asked: Sequence[Read]) -> _SentReads:
+    together = tuple(each for each in asked if not isinstance(each, GetACL))
+    if together and place.has_multi_read:
+        return _SentReads(asked, [send(place.client, MultiRead(together))], is_one=True)
+    return _SentReads(asked, [send(place.client, each) for each in asked], is_one=False)
+
+
+def _answers(place: TreePlace, sent: _SentReads) -> list[Any]:
+    """
+    :raises LostError: the connection was lost.
+    """
+    if not sent.is_one:
+        return [
+            _answer(place, request.path, result) for request, result in zip(sent.asked, sent.results, strict=True)
+        ]
+    try:
+        answers: list[Any] = place.client.wait(sent.asked[0].path, sent.results[0])
+    except UnreadableError as error:
+        if not isinstance(error.__cause__, UnimplementedError):
+            raise
+        place.has_multi_read = False  # such a server ends the session, too
+        return place.client.patiently(lambda: _ask_again(place, sent.asked))
+    return answers
+
+
+def _answer(place: TreePlace, path: str, result: AsyncResult[Any]) -> Any:
+    try:
+        return place.client.wait(path, result)
+    except NoNodeError as error:
+        return error

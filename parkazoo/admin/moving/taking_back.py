@@ -1,0 +1,57 @@
+"""The end of a place: of a copy that is not wanted, or of what a move has left behind."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+
+from kazoo.exceptions import NoNodeError
+
+from parkazoo.admin.clients import AdminClient, LostError
+from parkazoo.admin.moving.carried import TOP
+from parkazoo.admin.moving.copying import guard, opening, term_of
+from parkazoo.admin.moving.place import TreePlace, walk
+from parkazoo.admin.moving.term_writes import ChangedError, TakenOverError, TermWrites
+from parkazoo.kazoo_private import CheckVersion, Delete
+
+
+def end_guard(client: AdminClient, move: str) -> None:
+    """The first step: nobody can write to the copy, or seal it, any more."""
+    _remove(client, guard(move))
+
+
+def remove_copy(place: TreePlace, move: str) -> None:
+    """The last step, when no pin names the copy and none will: its guard is gone, and after that its mark."""
+    _remove(place.client, opening(move))
+    _remove(place.client, term_of(move))
+    delete_place(place, None)
+
+
+def delete_place(place: TreePlace, check: tuple[str, int] | None, per_second: float = math.inf) -> bool:
+    """Deletes a place with all below it; what it leaves out stays, and then itself too.
+
+    :param check: a znode, such as a fence, and the version that it must have each time.
+    :returns: False: it has another version.
+    """
+    checks = [] if check is None else [CheckVersion(*check)]
+    while True:
+        paths = [path for path in walk(place) if path != TOP or not place.left_out]
+        if not paths:
+            return True
+        writes = TermWrites(place, checks, per_second)
+        try:
+            for path in sorted(paths, key=lambda path: path.count("/"), reverse=True):
+                writes.add(Delete(place.at(path), -1))
+            writes.finish()
+        except TakenOverError:
+            return False
+        except (ChangedError, LostError):  # an ephemeral went with its session, or another command is at it too
+            continue
+
+
+def _remove(client: AdminClient, path: str) -> None:
+    def remove() -> None:
+        with suppress(NoNodeError):
+            client.call("delete", path)
+
+    client.patiently(remove)
