@@ -15,7 +15,8 @@ primary: a change is published when it is set there. Then it is written to the c
       "epochs": [{"epoch": 1, "weights": {"a": 1, "b": 1, "c": 2}, "rules": []}],
       "retired": ["d"],                              names that were taken out, if any were; no ensemble gets them
       "leaving": {"c": 7},                           takes no new directory since map 7, so that it can go
-      "gone": {"e": "h9:2181"}                       has left, and held nothing; its place in the order stays
+      "gone": {"e": "h9:2181"},                      has left, and held nothing; its place in the order stays
+      "move": {...}                                  a directory whose children move (``moving.py``)
     }
 
 The weights are shares of the directories. Ensembles that have come since are the last of the placement, without
@@ -54,6 +55,7 @@ from parkazoo.protocol.epochs import (
     with_epochs,
 )
 from parkazoo.protocol.guess import Guess
+from parkazoo.protocol.moving import Moving, read_move
 from parkazoo.protocol.placement import ENSEMBLE, MAP, Placement
 from parkazoo.protocol.rendezvous import rendezvous
 
@@ -75,6 +77,7 @@ KEYS = frozenset(
             "retired",
             "leaving",
             "gone",
+            "move",
         ),
         *("form", "epochs"),
     }
@@ -142,6 +145,7 @@ class ClusterMap:
     :param retired: names of ensembles that were taken out and are not back. Clients may still use these by them.
     :param leaving: the ensembles that no new pin may name, and the number of the map that began that.
     :param gone: the ensembles that have left, which hold nothing, and their last hosts.
+    :param move: of the directory whose children move.
     :raises ClusterMapError: if an invariant does not hold.
     """
 
@@ -159,6 +163,7 @@ class ClusterMap:
     retired: tuple[str, ...] = field(default=())
     leaving: Mapping[str, int] = field(default_factory=dict)
     gone: Mapping[str, str] = field(default_factory=dict)
+    move: Moving | None = field(default=None)
 
     def __post_init__(self) -> None:
         if not self.cluster:
@@ -200,6 +205,17 @@ class ClusterMap:
                 raise ClusterMapError(f"ensemble {name} leaves, and has a weight")
             if name in self.leaving and name in self.gone:
                 raise ClusterMapError(f"ensemble {name} leaves, and has left")
+        if self.move is not None:
+            self._verify_move(self.move)
+
+    def _verify_move(self, move: Moving) -> None:
+        move.verify({*self.placement} - self.gone.keys())
+        if self.form is not Form.GROWN:
+            raise ClusterMapError(
+                f"its form is {self.form.word}: a directory moves only in form {Form.GROWN.word}"
+            )
+        if move.target in self.leaving:
+            raise ClusterMapError(f"{move.directory} moves to ensemble {move.target}, which leaves")
 
     @property
     def parting(self) -> dict[str, int]:
@@ -318,6 +334,12 @@ class ClusterMap:
             gone={**self.gone, name: self.ensembles[name]},
         )
 
+    def with_move(self, move: Moving | None) -> ClusterMap:
+        """The next map, in which a directory moves, or none does."""
+        if move is not None and self.move is not None and move.name != self.move.name:
+            raise ClusterMapError(f"{self.move.directory} moves: one directory moves at a time")
+        return replace(self, epoch=self.epoch + 1, move=move)
+
     def make_placement(self) -> Placement:
         """Where znodes live by the first epoch; the ensembles' indexes are positions in :attr:`names`.
 
@@ -357,6 +379,8 @@ class ClusterMap:
             document["leaving"] = dict(self.leaving)
         if self.gone:
             document["gone"] = dict(self.gone)
+        if self.move is not None:
+            document["move"] = self.move.to_document()
         return with_epochs(document | {"form": self.form.word}, self.epochs).encode()
 
     @classmethod
@@ -377,7 +401,8 @@ class ClusterMap:
             raise ClusterMapError(
                 f"it has format {number}, which this ParKazoo does not know, only {FORMAT}{advice}"
             )
-        document = {"retired": [], "leaving": {}, "gone": {}} | document
+        move = read_move(typed(document, "move", dict)) if "move" in document else None
+        document = {"retired": [], "leaving": {}, "gone": {}, "move": {}} | document
         verify_keys(document, KEYS)
         if document["hash"] != HASH:
             raise ClusterMapError(f"it asks for hash {quoted(document['hash'])}; this ParKazoo knows {HASH}")
@@ -409,6 +434,7 @@ class ClusterMap:
             retired=tuple(retired),
             leaving=leaving,
             gone=gone,
+            move=move,
         )
 
 
