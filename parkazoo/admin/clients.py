@@ -35,6 +35,7 @@ from kazoo.security import ACL
 from parkazoo.admin.words import ask_server, closes_at_once, takes_request
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
+from parkazoo.protocol.past import CATCH_UP
 from parkazoo.types import TransactionRequest
 from parkazoo.types.handlers import Event
 from parkazoo.wire.log import DiscreetLog
@@ -218,6 +219,14 @@ class AdminClient:
         except NoNodeError:
             return None
         return data or b"", stat.version
+
+    def catch_up(self) -> None:
+        """Have the server apply all that was written before, by a write that cannot succeed.
+
+        A sync would not do: a leader answers it before it has applied what its followers have.
+        """
+        with suppress(BadVersionError, NoNodeError, NoRightError):
+            self.wait(CATCH_UP.path, self.zk.delete_async(CATCH_UP.path, CATCH_UP.version))
 
     def is_there(self, path: str) -> bool:
         try:

@@ -18,6 +18,10 @@ MOST_BYTES = 1_000_000
 Change = Callable[[ClusterMap], ClusterMap]
 
 
+class MoreEnsemblesError(Exception):
+    """Reports that ensembles have come meanwhile: connect to them too."""
+
+
 def change_map(
     known: ClusterMap,
     change: Change,
@@ -100,26 +104,56 @@ def _publish(
         _, unreadable = try_each(connected, lambda client: verify_identity(client, known, client.name))
         clients = {name: client for name, client in connected.items() if name not in unreadable}
         away = "; ".join([*([unreachable(absent)] if absent else ()), *unreadable.values()])
-        bootstrap = clients.get(known.bootstrap)
-        if bootstrap is None:
+        if known.bootstrap not in clients:
             raise ClusterMapError(
                 f"the map is not changed: {away}\nA change begins on the bootstrap ensemble, "
                 f"{known.bootstrap}: start it, or give its new servers too"
             )
-        published = read_primary(bootstrap).map
-        if published != known:
-            return published, None
-        if wanted != known:
-            if away and not _may_go_ahead(known, wanted):
-                raise ClusterMapError(
-                    f"the map is not changed: {away}\nBefore a change, each copy gets the present "
-                    "map: start the ensemble, or give its new servers too"
-                )
-            present = {name: client for name, client in clients.items() if name in known.ensembles}
-            primary = update_copies(present, known.bootstrap)
-            if primary.map != known or not _set_primary(bootstrap, known, wanted, primary.version):
-                return read_primary(bootstrap).map, None
-        return wanted, _finish_copies(clients, wanted, away, wanted != known, may_leave)
+        return _publish_on(clients, known, wanted, away, may_leave)
+
+
+def publish_on(
+    clients: Mapping[str, AdminClient], known: ClusterMap, change: Change, tell: Callable[[ClusterMap], None]
+) -> ClusterMap:
+    """As :func:`change_map`, by clients of all ensembles, without the time that it takes to connect.
+
+    :raises MoreEnsemblesError: the map has got ensembles of which there is no client.
+    """
+    while True:
+        wanted = change(known)
+        if not wanted.ensembles.keys() <= clients.keys():
+            raise MoreEnsemblesError
+        verify_size(known, wanted)
+        published, left = _publish_on(clients, known, wanted, "", False)
+        if left is not None:
+            if wanted != known:
+                tell(wanted)
+            return wanted
+        known = published
+
+
+def _publish_on(
+    clients: Mapping[str, AdminClient], known: ClusterMap, wanted: ClusterMap, away: str, may_leave: bool
+) -> tuple[ClusterMap, str | None]:
+    """As :func:`_publish`, by these clients.
+
+    :param away: why the other ensembles have none; empty if there are no others.
+    """
+    bootstrap = clients[known.bootstrap]
+    published = read_primary(bootstrap).map
+    if published != known:
+        return published, None
+    if wanted != known:
+        if away and not _may_go_ahead(known, wanted):
+            raise ClusterMapError(
+                f"the map is not changed: {away}\nBefore a change, each copy gets the present "
+                "map: start the ensemble, or give its new servers too"
+            )
+        present = {name: client for name, client in clients.items() if name in known.ensembles}
+        primary = update_copies(present, known.bootstrap)
+        if primary.map != known or not _set_primary(bootstrap, known, wanted, primary.version):
+            return read_primary(bootstrap).map, None
+    return wanted, _finish_copies(clients, wanted, away, wanted != known, may_leave)
 
 
 def _set_primary(bootstrap: AdminClient, known: ClusterMap, wanted: ClusterMap, version: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -9,11 +10,21 @@ from typing import Any, NamedTuple
 
 from kazoo.exceptions import NoNodeError
 
-from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, NoRightError, connect_to, reasons, try_each
+from parkazoo.admin.clients import (
+    TIMEOUT_S,
+    AdminClient,
+    Auth,
+    NoRightError,
+    connect_to,
+    for_each,
+    reasons,
+    try_each,
+)
 from parkazoo.admin.read import read_map
 from parkazoo.admin.session_use import NOT_ASKED, Held, SessionUse, ask_held, use_of, with_lost
 from parkazoo.admin.strangers import ConnectedSessions, Lookout, Strangers
 from parkazoo.admin.verify import verify_names
+from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
 from parkazoo.protocol.placement import CLIENTS
 from parkazoo.protocol.registration import CLIENT, decode_registration, parse_session
@@ -22,6 +33,7 @@ from parkazoo.version import __version__
 AT_ONCE = 256  # requests without an answer
 MOST_SAID = 1 << 32  # of a number: no process has a greater one, and no map
 LONGEST_SAID = 255  # of a word: no host has a longer name
+UNDERSTOOD_SINCE = (0, 1, 0)  # the version of ParKazoo whose clients can read each map that commands write
 Registrations = list[tuple[str, Mapping[str, object]]]  # each session, and what it says
 
 
@@ -169,6 +181,21 @@ def describe_client(client: RegisteredClient) -> str:
     who = client.client or f"session {', '.join(client.sessions.values())}"
     version = f", ParKazoo {client.version}" if client.version not in {None, __version__} else ""
     return f"{who} on {client.host}, pid {client.pid}{version}, since {client.since}: on {sessions} it {says}"
+
+
+def verify_new_enough(clients: Mapping[str, AdminClient]) -> None:
+    """:raises ClusterMapError: a client could not read a map that has more in it than the map until now."""
+    sessions = dict(zip(clients, for_each(list(clients.values()), read_sessions), strict=True))
+    if older := [each for each in by_client(sessions) if _is_older(each)]:
+        raise ClusterMapError(
+            f"the map is not changed: {len(older):,} clients are too old to read the next one. Upgrade them first"
+            f":\n  {describe_client(older[0])}"
+        )
+
+
+def _is_older(client: RegisteredClient) -> bool:
+    found = re.match(r"(\d+)\.(\d+)\.(\d+)", str(client.version))
+    return found is not None and tuple(map(int, found.groups())) < UNDERSTOOD_SINCE
 
 
 def _one_word(said: Mapping[str, object], key: str) -> int | str | None:

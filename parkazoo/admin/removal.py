@@ -10,39 +10,31 @@ the hash needs it, and so does its name, because clients may know it.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
-
-from kazoo.exceptions import BadVersionError, NoNodeError
 
 from parkazoo.admin.clients import (
     TIMEOUT_S,
     AdminClient,
     Auth,
-    NoRightError,
     connect_to,
-    for_each,
     unreachable,
 )
 from parkazoo.admin.copies import update_copies
 from parkazoo.admin.identity import is_identity
 from parkazoo.admin.publish import change_map
 from parkazoo.admin.read import read_map
-from parkazoo.admin.registrations import RegisteredClient, by_client, describe_client, read_sessions
+from parkazoo.admin.registrations import by_client, read_sessions, verify_new_enough
 from parkazoo.admin.rise import POLL_S, OnWait, Rise, Tell, Waiting, with_epoch
 from parkazoo.admin.still_held import StillHeld, find_held
 from parkazoo.admin.verify import verify_names
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.past import CATCH_UP
 from parkazoo.protocol.placement import ENSEMBLE
 from parkazoo.protocol.where.places import Places
-
-UNDERSTOOD_SINCE = (0, 1, 0)  # the version of ParKazoo whose clients can read such a map
 
 
 def remove_ensemble(
@@ -113,30 +105,14 @@ def _connected(known: ClusterMap, rise: Rise) -> Iterator[Mapping[str, AdminClie
     """
     with rise.connected(known) as clients:
         for client in clients.values():
-            client.patiently(lambda client=client: _catch_up(client))  # type: ignore[misc]  # each its own
+            client.patiently(client.catch_up)
         yield clients
-
-
-def _catch_up(client: AdminClient) -> None:
-    """Has the client's server apply all that was written before, by a write that cannot succeed."""
-    with suppress(BadVersionError, NoNodeError, NoRightError):
-        client.wait(CATCH_UP.path, client.zk.delete_async(CATCH_UP.path, CATCH_UP.version))
 
 
 def _verify_clients(known: ClusterMap, clients: Mapping[str, AdminClient], rise: Rise) -> None:
     """Raises ClusterMapError if a client would not understand the map, or does not register."""
-    sessions = dict(zip(clients, for_each(list(clients.values()), read_sessions), strict=True))
-    if older := [each for each in by_client(sessions) if _is_older(each)]:
-        raise ClusterMapError(
-            f"the map is not changed: {len(older):,} clients are too old to read the next one. Upgrade them first"
-            f":\n  {describe_client(older[0])}"
-        )
+    verify_new_enough(clients)
     rise.verify_no_strangers(known, clients)
-
-
-def _is_older(client: RegisteredClient) -> bool:
-    found = re.match(r"(\d+)\.(\d+)\.(\d+)", str(client.version))
-    return found is not None and tuple(map(int, found.groups())) < UNDERSTOOD_SINCE
 
 
 def _rehearse(known: ClusterMap, name: str, held: StillHeld, rise: Rise) -> None:

@@ -191,14 +191,12 @@ class Rise:
                     "command again when that is mended; nothing is lost"
                 )
             while True:
-                found = for_each(list(clients.values()), lambda client: _read(client, published))
-                sessions = {name: each for name, each in zip(clients, found, strict=True) if each is not None}
-                if len(sessions) < len(clients):
+                waiting = find_behind(clients, published)
+                if waiting is None:
                     return False
-                behind = by_client({name: _behind(each, published.epoch) for name, each in sessions.items()})
-                if not behind:
+                if not waiting.behind:
                     break
-                self.on_wait(Waiting(published.form, published.epoch, behind, sum(map(len, sessions.values()))))
+                self.on_wait(waiting)
                 time.sleep(POLL_S)
             self.verify_no_strangers(published, clients)
             return True
@@ -235,6 +233,16 @@ class Rise:
                 "make sure that there are none, and give --strangers-gone"
             )
         return found
+
+
+def find_behind(clients: Mapping[str, AdminClient], published: ClusterMap) -> Waiting | None:
+    """Who has a session on these ensembles and does not say the published map; None: there may be another one."""
+    found = for_each(list(clients.values()), lambda client: _read(client, published))
+    sessions = {name: each for name, each in zip(clients, found, strict=True) if each is not None}
+    if len(sessions) < len(clients):
+        return None
+    behind = by_client({name: _behind(each, published.epoch) for name, each in sessions.items()})
+    return Waiting(published.form, published.epoch, behind, sum(map(len, sessions.values())))
 
 
 def is_changed(known: ClusterMap, place: Change) -> bool:

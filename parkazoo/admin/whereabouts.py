@@ -64,7 +64,16 @@ def find_whereabouts(
     """
     options = {**client_options, "auth_data": list(auth)}
     with connect_by_newest(cluster_map, options, timeout_s) as (newest, connections):
-        return _Pins(newest, connections.clients).find(path)
+        return trace(newest, connections.clients, path)
+
+
+def trace(cluster_map: ClusterMap, clients: Mapping[str, AdminClient], path: str) -> Whereabouts:
+    """Where a znode is, as these clients see it.
+
+    :param clients: by name, of the ensembles that can be reached.
+    :raises ClusterMapError: another one has to be asked.
+    """
+    return _Pins(cluster_map, clients).find(path)
 
 
 def find_elsewhere(

@@ -89,6 +89,11 @@ def mirror_path(directory: str, generation: str = "") -> str:
     return f"{MIRRORS}/{escape(directory)}{OF_GENERATION if generation else ''}{generation}"
 
 
+def fence_of(directory: str) -> str:
+    """The znode on the ensemble of a mirror whose version orders promotions against deletes."""
+    return f"{FENCES}/{(hash_of(directory) >> 128) % FENCE_COUNT}"
+
+
 def generation_of(mirror: str) -> str:
     """The generation in the name or path of a mirror."""
     return mirror.partition(OF_GENERATION)[2]
@@ -161,7 +166,7 @@ class Directory(NamedTuple):
     @property
     def fence(self) -> str:
         """The znode on the mirror's ensemble whose version orders promotions against deletes."""
-        return f"{FENCES}/{(hash_of(self.path) >> 128) % FENCE_COUNT}"
+        return fence_of(self.path)
 
     def mark(self, name: str) -> str:
         """A child of the pin, which a delete leaves there."""

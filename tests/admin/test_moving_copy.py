@@ -14,12 +14,13 @@ from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, Id, Permission
 
 from parkazoo.admin.clients import NoRightError, UnreadableError
 from parkazoo.admin.moving.carried import SeenZnode, Tree, differences, digest_of, plan
-from parkazoo.admin.moving.copying import MOVES, Both, MovingCopy, NotExactError, guard, is_sealed, opening
+from parkazoo.admin.moving.copying import Both, MovingCopy, NotExactError, is_sealed
 from parkazoo.admin.moving.multi_read import MultiRead
 from parkazoo.admin.moving.place import ImmovableError, TreePlace, look
 from parkazoo.admin.moving.taking_back import delete_place, end_guard, remove_copy
 from parkazoo.admin.moving.term_writes import TakenOverError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, SetACL, SetData
+from parkazoo.protocol.moving import MOVES, guard, opening
 from parkazoo.protocol.placement import CLIENTS, FENCES, MIRRORS
 from parkazoo.protocol.registration import encode_registration, registration_path
 from tests.explore.znodes import EPHEMERAL, SEQUENCE, Who, Znode

@@ -127,8 +127,8 @@ class FakeClient:
     def exists_async(self, path: str) -> Any:
         return self._issue(Exists(path, None))
 
-    def delete_async(self, path: str) -> Any:
-        return self._issue(Delete(path, -1))
+    def delete_async(self, path: str, version: int = -1) -> Any:
+        return self._issue(Delete(path, version))
 
 
 class FakeAdminClient(AdminClient):

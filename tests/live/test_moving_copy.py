@@ -10,10 +10,11 @@ from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
 from parkazoo.admin.clients import NoRightError, connect_to
 from parkazoo.admin.moving.carried import differences
-from parkazoo.admin.moving.copying import MOVES, UNSEEN, MovingCopy, NotExactError, is_sealed
+from parkazoo.admin.moving.copying import UNSEEN, MovingCopy, NotExactError, is_sealed
 from parkazoo.admin.moving.place import ImmovableError, TreePlace, look
 from parkazoo.admin.moving.taking_back import delete_place, end_guard, remove_copy
 from parkazoo.admin.moving.term_writes import TakenOverError
+from parkazoo.protocol.moving import MOVES
 from parkazoo.protocol.placement import CLIENTS, MIRRORS
 from parkazoo.protocol.registration import encode_registration, registration_path
 from tests.live.map_case import IDENTITY, MapCase

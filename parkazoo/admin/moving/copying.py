@@ -17,11 +17,10 @@ from parkazoo.admin.moving.place import NOTHING, TreePlace, look, read, send
 from parkazoo.admin.moving.term_writes import ChangedError, TakenOverError, TermWrites
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, SetACL, SetData, Transaction
-from parkazoo.protocol.placement import ROOT
+from parkazoo.protocol.moving import guard, opening, term_of
 from parkazoo.protocol.rights import own_acl
 from parkazoo.protocol.steps import failure
 
-MOVES = f"{ROOT}/moves"
 SEALED = b"sealed"
 EPHEMERAL = 1  # of a create's flags
 PASSES = 6
@@ -55,27 +54,12 @@ class Done(NamedTuple):
     deleted: int = 0
 
 
-def guard(move: str) -> str:
-    """Who changes the copy checks its version, which is the term; it is gone when the copy is sealed."""
-    return f"{MOVES}/{move}"
-
-
-def opening(move: str) -> str:
-    """As long as it is there, owners may copy their ephemerals."""
-    return f"{guard(move)}.open"
-
-
-def term_of(move: str) -> str:
-    """An ephemeral of the session whose term it is.
+class MovingCopy:
+    """A copy that one session at a time may change, in a term of its own.
 
     A set_acls checks no guard, so one could come late, from an earlier term, to a znode that was made anew. It
-    cannot when its session has ended: so nobody takes over before.
-    """
-    return f"{guard(move)}.term"
+    cannot when its session has ended: so a term's znode is an ephemeral, and nobody takes over before it is gone.
 
-
-class MovingCopy:
-    """
     :param move: its name.
     :param term: the version of the guard that holds for this object's writes.
     """
@@ -273,7 +257,7 @@ class MovingCopy:
 
 
 def is_sealed(place: TreePlace) -> bool:
-    place.client.patiently(place.catch_up)
+    place.client.patiently(place.client.catch_up)
     return any(data == SEALED for _, (data, _) in read(place, [TOP], NOTHING))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -12,14 +11,13 @@ from typing import Any, NamedTuple
 from kazoo.exceptions import NoAuthError, NoNodeError, UnimplementedError
 from kazoo.security import ACL
 
-from parkazoo.admin.clients import AdminClient, LostError, NoRightError, UnreadableError
+from parkazoo.admin.clients import AdminClient, LostError, UnreadableError
 from parkazoo.admin.moving.carried import TOP, SeenZnode, Tree, digest_of, parent_of
 from parkazoo.admin.moving.multi_read import MultiRead
 from parkazoo.admin.transfer.export_file import EPHEMERAL
 from parkazoo.admin.transfer.in_order import creates_of, kind_of
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import GetACL, GetChildren, GetData
-from parkazoo.protocol.past import CATCH_UP, REFUSED
 from parkazoo.protocol.placement import shown
 from parkazoo.protocol.registration import CLIENT, decode_registration, parse_session, registration_path
 from parkazoo.protocol.rights import is_masked
@@ -71,14 +69,6 @@ class TreePlace:
         while most > LEAST_BYTES and self.client.takes(2 * most) is False:
             most //= 2
         return most
-
-    def catch_up(self) -> None:
-        """Reads that follow show everything that was written before.
-
-        :raises LostError: the connection was lost.
-        """
-        with suppress(*REFUSED, NoRightError):
-            self.client.wait(CATCH_UP.path, send(self.client, CATCH_UP))
 
     def at(self, path: str) -> str:
         return self.path + path
@@ -133,7 +123,7 @@ def _without_gone(znodes: Mapping[str, SeenZnode]) -> dict[str, SeenZnode]:
 
 def walk(place: TreePlace, before: Tree = NOTHING) -> dict[str, SeenZnode]:
     """As :func:`look`, without ACLs."""
-    place.client.patiently(place.catch_up)
+    place.client.patiently(place.client.catch_up)
     owners: dict[int, int] = {}
     znodes: dict[str, SeenZnode] = {}
     level = [TOP]
@@ -241,7 +231,7 @@ def _ask_all(place: TreePlace, requests: Iterable[Sequence[Read]]) -> Iterator[t
 
 
 def _ask_again(place: TreePlace, asked: Sequence[Read]) -> list[Any]:
-    place.catch_up()  # it may be another session
+    place.client.catch_up()  # it may be another session
     return _answers(place, _send(place, asked))
 
 

@@ -9,10 +9,10 @@ from kazoo.exceptions import NoNodeError
 
 from parkazoo.admin.clients import AdminClient, LostError
 from parkazoo.admin.moving.carried import TOP
-from parkazoo.admin.moving.copying import guard, opening, term_of
 from parkazoo.admin.moving.place import TreePlace, walk
 from parkazoo.admin.moving.term_writes import ChangedError, TakenOverError, TermWrites
 from parkazoo.kazoo_private import CheckVersion, Delete
+from parkazoo.protocol.moving import guard, opening, term_of
 
 
 def end_guard(client: AdminClient, move: str) -> None:
