@@ -8,12 +8,14 @@
 /parkazoo/clients              on every ensemble: its clients' sessions, which register there
 /parkazoo/mirrors, done        on the ensembles of the placement, if there is more than one
 /parkazoo/fences/0 .. 1023     the same
+/parkazoo/moves                on those that have got a directory from another: the moves under way
 """
 
 from parkazoo.admin.accept_restore import accept_restore
 from parkazoo.admin.change_hosts import change_hosts
 from parkazoo.admin.check import MapProblem
 from parkazoo.admin.clients import TIMEOUT_S, Auth
+from parkazoo.admin.directory_move import abort_move, move_directory
 from parkazoo.admin.grow import abort_growth, grow_map
 from parkazoo.admin.health import Health, HealthFinding, check_cluster
 from parkazoo.admin.history import MapChange, read_history
@@ -55,6 +57,7 @@ __all__ = [
     "Waiting",
     "Whereabouts",
     "abort_growth",
+    "abort_move",
     "accept_restore",
     "add_identity",
     "add_rule",
@@ -74,6 +77,7 @@ __all__ = [
     "grow_map",
     "init_map",
     "list_clients",
+    "move_directory",
     "read_history",
     "read_map",
     "read_spread",

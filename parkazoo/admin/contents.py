@@ -11,6 +11,7 @@ from kazoo.security import ACL, OPEN_ACL_UNSAFE
 from parkazoo.admin.clients import AdminClient
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.moving import MOVES
 from parkazoo.protocol.placement import (
     CLIENTS,
     DEFERRED,
@@ -29,7 +30,8 @@ from parkazoo.protocol.placement import (
 )
 
 DRAFT = ROOT + "/draft"
-PARTS = frozenset({MAP, HISTORY, ENSEMBLE, CLIENTS, DEFERRED, MIRRORS, FENCES, DONE})  # of a map that is made
+# Of a map that is made.
+PARTS = frozenset({MAP, HISTORY, ENSEMBLE, CLIENTS, DEFERRED, MIRRORS, FENCES, DONE, MOVES})
 DELETE_ALL = f"`deleteall {ROOT}` in ZooKeeper's zkCli.sh"
 
 

@@ -22,7 +22,8 @@ from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, connect_to, unr
 from parkazoo.admin.read import read_map
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.placement import HISTORY, MAP, ROOT
+from parkazoo.protocol.moving import Moving
+from parkazoo.protocol.placement import HISTORY, MAP, ROOT, shown
 from parkazoo.types import TransactionRequest
 
 MOST_CHANGES = 100
@@ -189,6 +190,7 @@ def differences(before: ClusterMap | None, after: ClusterMap) -> Iterator[str]:
     ):
         if names := [name for name in new if name not in old_ones]:
             yield f"ensemble {', '.join(names)} {about}"
+    yield from _difference_of_moves(before.move, after.move)
     for name in after.ensembles:
         hosts, old = after.ensembles[name], before.ensembles.get(name)
         if old not in (None, hosts):
@@ -204,6 +206,17 @@ def differences(before: ClusterMap | None, after: ClusterMap) -> Iterator[str]:
             if rules.get(prefix) != old_rules.get(prefix):
                 is_new, is_gone = prefix not in old_rules, prefix not in rules
                 yield f"rule for {prefix} {'added' if is_new else 'removed' if is_gone else 'changed'}"
+
+
+def _difference_of_moves(before: Moving | None, after: Moving | None) -> Iterator[str]:
+    if before is not None and after is None:
+        yield f"{_words_of(before)}: {DONE if before.has_switched else 'called off'}"
+    elif after is not None and after != before:
+        yield f"{_words_of(after)}: {'the children are there' if after.has_switched else BEGUN}"
+
+
+def _words_of(move: Moving) -> str:
+    return f"move of {shown(move.directory)} from {move.source} to {move.target}"
 
 
 def _many(names: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from parkazoo.cli import (
     growth_commands,
     history_command,
     identity_command,
+    move_command,
     removal_command,
     restore_command,
     rotation_commands,
@@ -58,6 +59,7 @@ def register(app: typer.Typer) -> None:
     group.command("hosts")(change)
     growth_commands.register(group)
     removal_command.register(group)
+    move_command.register(group)
     identity_command.register(group)
     history_command.register(group)
     restore_command.register(group)

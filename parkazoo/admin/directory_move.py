@@ -1,0 +1,587 @@
+"""Moves the children of a directory from one ensemble to another, while clients work.
+
+A copy is made, while others change the original. Then the map says that the directory moves: clients that have a
+session where the children are finish what they do there, and hold what comes. When all of them have said so, the
+copy is made exact and sealed, and one transaction at the directory's home switches: the pin names the copy. A mark
+below the pin decides between this and everybody who calls the move off, because either deletes it.
+
+Each step may be repeated, by another command too: the map, the pin and the marks say how far a move has come.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, LostError, UnreadableError
+from parkazoo.admin.copies import read_primary, update_copies
+from parkazoo.admin.moving.at_home import MovingHome, SeenPin
+from parkazoo.admin.moving.carried import TOP
+from parkazoo.admin.moving.copying import UNSEEN, Both, MovingCopy, NotExactError, Progress, is_sealed
+from parkazoo.admin.moving.immovable import (
+    verify_deletable,
+    verify_form,
+    verify_has_mirror,
+    verify_no_ephemerals,
+    verify_path,
+    verify_rule,
+    verify_target,
+)
+from parkazoo.admin.moving.place import TreePlace, look
+from parkazoo.admin.moving.taking_back import delete_place, end_guard, remove_copy
+from parkazoo.admin.moving.term_writes import TakenOverError
+from parkazoo.admin.publish import Change, MoreEnsemblesError, publish_on
+from parkazoo.admin.read import read_map
+from parkazoo.admin.registrations import by_client, describe_client, read_sessions, verify_new_enough
+from parkazoo.admin.rise import POLL_S, OnWait, Rise, Tell, Waiting, find_behind
+from parkazoo.admin.strays import SHOWN
+from parkazoo.admin.whereabouts import Whereabouts, trace
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.moving import MOVES, Moving, mark_of, old_mark_of, term_of
+from parkazoo.protocol.pin import decode_pin, encode_pin
+from parkazoo.protocol.placement import (
+    MIRRORS,
+    OF_GENERATION,
+    Directory,
+    escape,
+    fence_of,
+    generation_of,
+    mirror_path,
+    shown,
+)
+from parkazoo.protocol.registration import format_session
+from parkazoo.types import ZnodeStat
+
+HOLD_S = 1.0  # clients hold their operations meanwhile
+HOLD_POLL_S = 0.02
+ATTEMPTS = 3
+LOSSES = 5  # of connections, one after the other
+NOT_CARRIED = (
+    "a copied znode has the data, ACL, versions and sequence numbers of the original; czxid, mzxid, pzxid, ctime "
+    "and mtime are new, and may be lower"
+)
+CALLED_OFF = (
+    "was called off meanwhile, by --abort or another command: run the command again if it is to move all the same"
+)
+
+
+def move_directory(
+    hosts: str,
+    path: str,
+    to: str | None = None,
+    *,
+    dry_run: bool = False,
+    strangers_gone: bool = False,
+    tell: Tell = lambda step: None,
+    on_wait: OnWait = lambda waiting: None,
+    progress: Progress = lambda done, total: None,
+    auth: Auth = (),
+    timeout_s: float = TIMEOUT_S,
+    **client_options: Any,
+) -> ClusterMap:
+    """Moves the children of a directory, with all below them there, to another ensemble. Returns the map.
+
+    Clients go on; operations on the directory and below wait for a moment, which `tell` gives in milliseconds. If
+    a client does not get ready for that within a second, it is called off and tried again. A call may be
+    interrupted anywhere, and the next one goes on; several may run at once.
+
+    Of a znode it carries data, ACL, versions and sequence numbers; czxid, mzxid, pzxid, ctime and mtime are new. A
+    directory with TTL or container znodes, or with ephemerals, stays where it is.
+
+    :param path: of the directory.
+    :param to: the ensemble that gets the children; by default where the map puts new directories.
+    :param dry_run: writes nothing.
+    :param progress: called with how many znodes are copied, and how many there are to copy.
+    :param strangers_gone: as for `grow_map`, like `tell`, `on_wait`, `timeout_s` and `client_options`.
+    :raises ClusterMapError: the directory cannot move, or not now, for the reason in the text; or as `grow_map`.
+    """
+    verify_path(path)
+    options = {**client_options, "auth_data": list(auth)}
+    rise = Rise(options, timeout_s, tell, on_wait, dry_run, True, strangers_gone)
+    known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
+    moving = _DirectoryMove(path, to, rise, progress)
+    while True:
+        with rise.connected(known) as clients:
+            try:
+                return moving.run(known, clients)
+            except MoreEnsemblesError:
+                known = read_primary(clients[known.bootstrap]).map
+
+
+def abort_move(
+    hosts: str,
+    path: str,
+    *,
+    tell: Tell = lambda step: None,
+    auth: Auth = (),
+    timeout_s: float = TIMEOUT_S,
+    **client_options: Any,
+) -> ClusterMap:
+    """Calls the move of a directory off, and takes back what it has begun. Returns the map.
+
+    Arguments as for `move_directory`.
+
+    :raises ClusterMapError: its children have moved already; or as `move_directory`.
+    """
+    verify_path(path)
+    options = {**client_options, "auth_data": list(auth)}
+    rise = Rise(options, timeout_s, tell, lambda waiting: None, False, True, True)
+    known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
+    moving = _DirectoryMove(path, None, rise, lambda done, total: None)
+    with rise.connected(known) as clients:
+        return moving.abort(known, clients)
+
+
+class _CalledOffError(Exception):
+    """Reports why a move does not happen now."""
+
+
+class _AgainError(Exception):
+    """Reports that the map, or the directory, is not as it was read."""
+
+
+@dataclass
+class _DirectoryMove:
+    """The moves of one directory by one command, which may try several times.
+
+    :param to: None until it is known.
+    :ivar clients: by name, of all ensembles.
+    :ivar brought: what was seen of the copies that this command has made, by the name of the move.
+    :ivar held_s: when the hold of a move began, by this machine's clock.
+    :ivar entered: the move that this command has put into the map, until it takes it out.
+    :ivar reasons: why moves were called off.
+    """
+
+    path: str
+    to: str | None
+    rise: Rise
+    progress: Progress
+    clients: Mapping[str, AdminClient] = field(default_factory=dict)
+    brought: dict[str, Both] = field(default_factory=dict)
+    held_s: dict[str, float] = field(default_factory=dict)
+    entered: str = ""
+    reasons: list[str] = field(default_factory=list)
+    is_waiting: bool = False
+    losses: int = 0
+
+    def run(self, known: ClusterMap, clients: Mapping[str, AdminClient]) -> ClusterMap:
+        """Goes on as the map says, until there is nothing more to do."""
+        self._use(clients)
+        while not self._goes_on(newest := self._newest(known)):
+            pass
+        return newest
+
+    def _goes_on(self, known: ClusterMap) -> bool:
+        """Does what is next, patiently; whether nothing more is to do."""
+        try:
+            is_over = self._go_on(known)
+        except _AgainError:
+            return False
+        except LostError:
+            self.losses += 1
+            if self.losses > LOSSES:
+                raise
+            return False
+        except TakenOverError as error:
+            self._wait_for_another(error)
+            return False
+        self.losses = 0
+        return is_over
+
+    def _use(self, clients: Mapping[str, AdminClient]) -> None:
+        self.clients = clients
+        for client in clients.values():
+            client.patiently(client.catch_up)
+
+    def _newest(self, known: ClusterMap) -> ClusterMap:
+        return read_primary(self.clients[known.bootstrap]).map
+
+    def _wait_for_another(self, error: TakenOverError) -> None:
+        if not self.is_waiting:
+            self.rise.tell(f"waiting for its end: {error}")
+        self.is_waiting = True
+        time.sleep(POLL_S)
+
+    def _go_on(self, known: ClusterMap) -> bool:
+        """
+        :raises LostError: a connection was lost. :raises TakenOverError: another command is at work.
+        """
+        move = known.move
+        if move is not None:
+            self._verify_ours(move)
+            self.to = move.target
+        if self.rise.dry_run:
+            self._rehearse(known)
+            return True
+        if move is None:
+            return self._begin(known)
+        if move.has_switched:
+            self._finish(known, move)
+        else:
+            self._hold(known, move)
+        return False
+
+    def _verify_ours(self, move: Moving) -> None:
+        if move.directory != self.path:
+            raise ClusterMapError(
+                f"{shown(move.directory)} moves to {move.target}, and one directory moves at a time: wait for the "
+                f"end of that command; if it has died, `parkazoo map move {shown(move.directory)}` goes on, and "
+                "with --abort takes it back"
+            )
+        if self.to not in (None, move.target):
+            raise ClusterMapError(
+                f"{shown(self.path)} moves to {move.target} already: the same command with --to {move.target} "
+                "goes on, and with --abort takes it back"
+            )
+
+    # ---- where everything is -----------------------------------------------------------------------
+
+    def _home(self, known: ClusterMap, d: Directory) -> MovingHome:
+        return MovingHome(self.clients[known.names[d.home.ensemble]], d.home.path)
+
+    def _find_home(self, known: ClusterMap) -> MovingHome | None:
+        """None: the directory is gone, and so are its marks."""
+        found = trace(known, self.clients, self.path)
+        return self._home(known, found.d) if found.is_there else None
+
+    def _copy_of(self, move: str, target: str) -> TreePlace:
+        return TreePlace(self.clients[target], mirror_path(self.path, move))
+
+    def _original_of(self, move: Moving) -> TreePlace:
+        return TreePlace(self.clients[move.source], mirror_path(self.path, move.generation))
+
+    def _fence(self, name: str) -> tuple[str, ZnodeStat]:
+        """Path and stat of the directory's fence on an ensemble."""
+        client, path = self.clients[name], fence_of(self.path)
+        while (stat := client.call("exists", path)) is None:
+            client.make(path, b"", OPEN_ACL_UNSAFE)
+        return path, stat
+
+    # ---- steps 1 to 4: a copy, the mark, the map ---------------------------------------------------
+
+    def _begin(self, known: ClusterMap) -> bool:
+        """Makes a copy and announces the move; whether the children are there already."""
+        found, home, seen, target = self._find(known)
+        if self._take_back_left(known, home, seen, found.d.generation, by_force=False):
+            self.rise.tell("took back what an interrupted command had begun")
+        if known.names[found.d.mirror.ensemble] == target:
+            return True
+        if self.entered:
+            raise ClusterMapError(f"the move of {shown(self.path)} {CALLED_OFF}")
+        if len(self.reasons) >= ATTEMPTS:
+            told = "".join(f"\n  {reason}" for reason in dict.fromkeys(self.reasons))
+            raise ClusterMapError(
+                f"{shown(self.path)} stays where it is: its move was called off {ATTEMPTS} times{told}"
+            )
+        self._copy(known, found.d, home, seen, target, self._verify(known, found.d, home, seen, target))
+        return False
+
+    def _find(self, known: ClusterMap) -> tuple[Whereabouts, MovingHome, SeenPin, str]:
+        """Where the children are, and where they are to go.
+
+        :raises ClusterMapError: they cannot go anywhere.
+        """
+        verify_form(known)
+        found = trace(known, self.clients, self.path)
+        verify_has_mirror(found)
+        home = self._home(known, found.d)
+        seen = home.look()
+        if seen is None:
+            raise _AgainError
+        return found, home, seen, self.to or known.names[known.make_guess().of_children(self.path)]
+
+    def _verify(self, known: ClusterMap, d: Directory, home: MovingHome, seen: SeenPin, target: str) -> Both:
+        """Returns what the original is like.
+
+        :raises ClusterMapError: the children cannot move there.
+        """
+        verify_target(known, target)
+        verify_rule(known, self.path, target)
+        if seen.deletes:
+            raise ClusterMapError(
+                f"a delete of {shown(self.path)} has not come to its end: run the command again. If that stays "
+                "so, its client has died: `parkazoo fsck --repair` ends it"
+            )
+        verify_new_enough(self.clients)
+        self.rise.verify_no_strangers(known, self.clients)
+        home.verify_rights(new_name(), seen)
+        place = TreePlace(self.clients[known.names[d.mirror.ensemble]], d.mirror.path)
+        original = look(place)
+        if not original:
+            raise ClusterMapError(
+                f"{shown(self.path)} has no child and no mirror, so there is nothing to move: "
+                "a directory that programs delete and make anew goes where the map says"
+            )
+        verify_no_ephemerals(place, original, self.path)
+        verify_deletable(place, original)
+        return Both(original)
+
+    def _copy(
+        self, known: ClusterMap, d: Directory, home: MovingHome, seen: SeenPin, target: str, original: Both
+    ) -> None:
+        """Makes a copy, leaves the mark, and puts the move into the map."""
+        move = Moving(self.path, new_name(), known.names[d.mirror.ensemble], d.generation, target)
+        self._await_all(known, move.source)
+        client = self.clients[target]
+        client.make(MOVES, b"", client.call("get_acls", MIRRORS)[0])
+        copy = MovingCopy.begin(self._copy_of(move.name, target), move.name, original.original[TOP].acl)
+        try:
+            brought = copy.bring(self._original_of(move), original, progress=self.progress)
+            self.rise.tell(f"copied {len(brought.original) - 1:,} znodes from {move.source} to {target}")
+            known = self._await_all(known, move.source)  # the copy has taken its time
+            self.brought[move.name] = copy.bring(self._original_of(move), brought)
+            if home.leave_mark(move.name) and home.data() == seen.data and self._announce(known, move):
+                return
+        except NotExactError as error:
+            self.reasons.append(str(error))
+        except TakenOverError:
+            if not client.is_there(self._copy_of(move.name, target).path):
+                raise ClusterMapError(f"the move of {shown(self.path)} {CALLED_OFF}") from None
+        except LostError:
+            raise
+        except ClusterMapError:
+            self._take_back(home, move.name, client)
+            raise
+        self._take_back(home, move.name, client)
+
+    def _announce(self, known: ClusterMap, move: Moving) -> bool:
+        """Whether the map has this move; otherwise another command was faster."""
+        self.held_s[move.name] = time.monotonic()
+        self.entered = move.name
+        published = self._publish(known, lambda newest: newest if newest.move else newest.with_move(move))
+        if published.move != move:
+            self.entered = ""
+        return published.move == move
+
+    def _publish(self, known: ClusterMap, change: Change) -> ClusterMap:
+        return publish_on(self.clients, known, change, lambda published: None)
+
+    def _await_all(self, known: ClusterMap, source: str) -> ClusterMap:
+        """Waits until all clients with a session there work by the newest map. Nobody is held meanwhile."""
+        while True:
+            known = update_copies(self.clients, known.bootstrap).map
+            waiting = find_behind({source: self.clients[source]}, known)
+            if waiting is not None and not waiting.behind:
+                return known
+            if waiting is not None:
+                self.rise.on_wait(waiting)
+            time.sleep(POLL_S)
+
+    # ---- steps 4 to 7: the hold and the switch -----------------------------------------------------
+
+    def _hold(self, known: ClusterMap, move: Moving) -> None:
+        """Has the move happen, or calls it off. When the mark is gone, what the pin says is final."""
+        began_s = self.held_s.setdefault(move.name, time.monotonic())
+        home = self._find_home(known)
+        reason: Exception | None = None
+        try:
+            self._make_exact(known, move, began_s)
+            self._switch(move, home)
+        except (LostError, KeyboardInterrupt):
+            if home is not None:
+                with suppress(UnreadableError):
+                    home.take_mark(mark_of(move.name))
+            raise
+        except (_CalledOffError, ClusterMapError) as error:
+            reason = error
+        if home is not None:
+            home.take_mark(mark_of(move.name))
+        held_ms = 1000 * (time.monotonic() - began_s)
+        if home is not None and is_at(move.name, home.data()):
+            self._publish(known, lambda newest: _switched(newest, move))
+            self.rise.tell(
+                f"{shown(self.path)} has moved to {move.target}: operations there have waited for {held_ms:.0f} ms"
+            )
+            return
+        if reason is None:
+            reason = _CalledOffError("a client waited too long, or deleted the directory, or another command came")
+        self.rise.tell(f"called off after {held_ms:.0f} ms: {reason}")
+        self._give_up(known, move, home)
+        if isinstance(reason, ClusterMapError) and not isinstance(reason, NotExactError):
+            raise reason
+        self.reasons.append(str(reason))
+
+    def _make_exact(self, known: ClusterMap, move: Moving, began_s: float) -> None:
+        """Has the copy sealed.
+
+        :raises TakenOverError: another command is at it.
+        """
+        place = self._copy_of(move.name, move.target)
+        copy = MovingCopy.take_over(place, move.name)
+        if copy is not None:
+            self._await_hold(known, move, began_s)
+            copy.make_exact(self._original_of(move), self.brought.get(move.name, UNSEEN))
+            copy.seal()
+        if not is_sealed(place):
+            if self.entered == move.name:
+                raise ClusterMapError(f"the move of {shown(self.path)} {CALLED_OFF}")
+            raise _CalledOffError("an interrupted command has begun to take it back")
+
+    def _await_hold(self, known: ClusterMap, move: Moving, began_s: float) -> None:
+        source = self.clients[move.source]
+        update_copies({known.bootstrap: self.clients[known.bootstrap], move.source: source}, known.bootstrap)
+        while True:
+            waiting = find_behind({move.source: source}, known)
+            if waiting is None:
+                raise _AgainError
+            if not waiting.behind:
+                return
+            if time.monotonic() - began_s >= HOLD_S:
+                told = [describe_client(each) for each in waiting.behind]
+                lines = "".join(f"\n    {each}" for each in told[:SHOWN])
+                more = f"\n    and {len(told) - SHOWN:,} more" if len(told) > SHOWN else ""
+                many = "1 client has" if len(told) == 1 else f"{len(told):,} clients have"
+                raise _CalledOffError(f"{many} not got ready within {HOLD_S:g} s:{lines}{more}")
+            time.sleep(HOLD_POLL_S)
+
+    def _switch(self, move: Moving, home: MovingHome | None) -> None:
+        """In vain if the mark is gone."""
+        before = None if home is None else home.look()
+        if home is None or before is None:
+            raise _CalledOffError("it was deleted meanwhile")
+        if before.deletes:
+            raise _CalledOffError("a delete of it has not come to its end")
+        path, fence = self._fence(move.target)
+        self.clients[move.target].set(path, b"", -1)  # so that a mirror that is lost is missed
+        home.switch(move.name, encode_pin(fence, move.target, move.name), before)
+
+    def _give_up(self, known: ClusterMap, move: Moving, home: MovingHome | None) -> None:
+        """Takes back a move that will not happen, and then takes it out of the map."""
+        self._take_back(home, move.name, self.clients[move.target])
+        self._leave(known, move)
+
+    def _leave(self, known: ClusterMap, move: Moving) -> None:
+        """Takes the move out of the map, unless another command has."""
+        is_ours = False
+
+        def leave(newest: ClusterMap) -> ClusterMap:
+            nonlocal is_ours
+            is_ours = newest.move is not None and newest.move.name == move.name
+            return newest.with_move(None) if is_ours else newest
+
+        self._publish(known, leave)
+        if is_ours and self.entered == move.name:
+            self.entered = ""
+
+    # ---- steps 8 and 9: the old place --------------------------------------------------------------
+
+    def _finish(self, known: ClusterMap, move: Moving) -> None:
+        """When all clients have left the old place, deletes it."""
+        known = self._await_all(known, move.source)
+        home = self._find_home(known)
+        while home is not None and home.old(move.name) is not None:
+            check = self._fence(move.source)
+            if home.old(move.name) is None:  # behind the fence: this is still the life that has moved
+                break
+            if delete_place(self._original_of(move), (check[0], check[1].version)):
+                home.take_mark(old_mark_of(move.name))
+        self._leave(known, move)
+        self.rise.tell(f"deleted what was on {move.source}")
+
+    # ---- step 1: what is left over -----------------------------------------------------------------
+
+    def _take_back_left(
+        self, known: ClusterMap, home: MovingHome | None, seen: SeenPin | None, generation: str, *, by_force: bool
+    ) -> bool:
+        """Takes back what commands have begun that did not come to their end; whether there was anything.
+
+        :param generation: that of the children.
+        :param by_force: also if such a command is at work.
+        :raises TakenOverError: a command is at work.
+        """
+        marked = set(seen.moves) if seen is not None else set()
+        kept = {generation}
+        if home is not None and seen is not None:
+            olds = (home.old(move) for move in seen.moved)
+            kept.update(pin.generation for data in olds if data is not None and (pin := decode_pin(data)))
+        prefix = escape(self.path) + OF_GENERATION
+        copies = {
+            move: client
+            for client in self.clients.values()
+            for name in client.children(MIRRORS)
+            if name.startswith(prefix) and (move := generation_of(name)) not in kept
+        }
+        for move, client in copies.items():
+            term = client.call("exists", term_of(move))
+            if not by_force and term is not None and term.ephemeralOwner != client.zk.client_id[0]:
+                raise TakenOverError(
+                    f"another command moves {shown(self.path)}, in session "
+                    f"{format_session(term.ephemeralOwner)} on {client.name}"
+                )
+        if self._newest(known) != known:
+            raise _AgainError
+        for move in (*copies, *(marked - copies.keys())):
+            self._take_back(home, move, copies.get(move))
+        return bool(copies or marked)
+
+    def _take_back(self, home: MovingHome | None, move: str, client: AdminClient | None) -> None:
+        """
+        :param client: of the ensemble with the copy, if there is one. Its guard goes first: so nobody seals it.
+        """
+        if client is not None:
+            end_guard(client, move)
+        if home is not None:
+            home.take_mark(mark_of(move))
+        if client is not None and not (home is not None and is_at(move, home.data())):
+            remove_copy(TreePlace(client, mirror_path(self.path, move)), move)
+
+    def abort(self, known: ClusterMap, clients: Mapping[str, AdminClient]) -> ClusterMap:
+        """Calls the move off, whoever is at it."""
+        self._use(clients)
+        known = update_copies(clients, known.bootstrap).map
+        found = trace(known, self.clients, self.path)
+        home = self._home(known, found.d) if found.is_there else None
+        seen = None if home is None else home.look()
+        move = known.move if known.move is not None and known.move.directory == self.path else None
+        if move is not None:
+            self._take_back(home, move.name, clients[move.target])
+            if move.has_switched or (home is not None and is_at(move.name, home.data())):
+                raise ClusterMapError(
+                    f"{shown(self.path)} has moved to {move.target} already: the same command without --abort "
+                    f"ends the move, and then with --to {move.source} moves it back"
+                )
+            self._leave(known, move)
+        elif not self._take_back_left(known, home, seen, found.d.generation, by_force=True):
+            raise ClusterMapError(f"there is nothing to abort: {shown(self.path)} does not move")
+        self.rise.tell(f"called off: {shown(self.path)} stays where it is")
+        return self._newest(known)
+
+    # ---- a dry run ---------------------------------------------------------------------------------
+
+    def _rehearse(self, known: ClusterMap) -> None:
+        if known.move is not None:
+            self.rise.tell(f"would go on with the move of {shown(self.path)} to {known.move.target}")
+            return
+        found, home, seen, target = self._find(known)
+        source = known.names[found.d.mirror.ensemble]
+        if source == target:
+            return
+        original = self._verify(known, found.d, home, seen, target).original
+        tell, number = self.rise.tell, len(original) - 1
+        tell(f"would copy {number:,} znodes from {source} to {target}. {NOT_CARRIED}")
+        tell(f"would publish map {known.epoch + 1}: clients hold what they do at {shown(self.path)} and below")
+        tell(f"would switch when all clients with a session on {source} are ready; after {HOLD_S:g} s not at all")
+        tell(f"would publish map {known.epoch + 2}, delete what is on {source}, and publish map {known.epoch + 3}")
+        sessions = {source: read_sessions(self.clients[source])}
+        self.rise.on_wait(Waiting(known.form, known.epoch, by_client(sessions), len(sessions[source])))
+
+
+def new_name() -> str:
+    return secrets.token_hex(16)
+
+
+def is_at(move: str, data: bytes | None) -> bool:
+    """Whether a pin says that the move has happened."""
+    pin = None if data is None else decode_pin(data)
+    return pin is not None and pin.generation == move
+
+
+def _switched(newest: ClusterMap, move: Moving) -> ClusterMap:
+    return newest.with_move(move._replace(has_switched=True)) if newest.move == move else newest
