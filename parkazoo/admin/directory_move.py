@@ -36,7 +36,7 @@ from parkazoo.admin.moving.immovable import (
 from parkazoo.admin.moving.place import TreePlace, look
 from parkazoo.admin.moving.taking_back import delete_place, end_guard, remove_copy
 from parkazoo.admin.moving.term_writes import TakenOverError
-from parkazoo.admin.publish import Change, MoreEnsemblesError, publish_on
+from parkazoo.admin.publish import Change, MoreEnsemblesError, publish_on, verify_identity
 from parkazoo.admin.read import read_map
 from parkazoo.admin.registrations import by_client, describe_client, read_sessions, verify_new_enough
 from parkazoo.admin.rise import POLL_S, OnWait, Rise, Tell, Waiting, find_behind
@@ -173,7 +173,7 @@ class _DirectoryMove:
 
     def run(self, known: ClusterMap, clients: Mapping[str, AdminClient]) -> ClusterMap:
         """Goes on as the map says, until there is nothing more to do."""
-        self._use(clients)
+        self._use(known, clients)
         while not self._goes_on(newest := self._newest(known)):
             pass
         return newest
@@ -195,9 +195,10 @@ class _DirectoryMove:
         self.losses = 0
         return is_over
 
-    def _use(self, clients: Mapping[str, AdminClient]) -> None:
+    def _use(self, known: ClusterMap, clients: Mapping[str, AdminClient]) -> None:
         self.clients = clients
-        for client in clients.values():
+        for name, client in clients.items():
+            verify_identity(client, known, name)
             client.patiently(client.catch_up)
 
     def _newest(self, known: ClusterMap) -> ClusterMap:
@@ -272,6 +273,7 @@ class _DirectoryMove:
         if self._take_back_left(known, home, seen, found.d.generation, by_force=False):
             self.rise.tell("took back what an interrupted command had begun")
         if known.names[found.d.mirror.ensemble] == target:
+            update_copies(self.clients, known.bootstrap)  # a command may have been interrupted
             return True
         if self.entered:
             raise ClusterMapError(f"the move of {shown(self.path)} {CALLED_OFF}")
@@ -315,6 +317,8 @@ class _DirectoryMove:
         place = TreePlace(self.clients[known.names[d.mirror.ensemble]], d.mirror.path)
         original = look(place)
         if not original:
+            if home.data() != seen.data:
+                raise _AgainError
             raise ClusterMapError(
                 f"{shown(self.path)} has no child and no mirror, so there is nothing to move: "
                 "a directory that programs delete and make anew goes where the map says"
@@ -534,7 +538,7 @@ class _DirectoryMove:
 
     def abort(self, known: ClusterMap, clients: Mapping[str, AdminClient]) -> ClusterMap:
         """Calls the move off, whoever is at it."""
-        self._use(clients)
+        self._use(known, clients)
         known = update_copies(clients, known.bootstrap).map
         found = trace(known, self.clients, self.path)
         home = self._home(known, found.d) if found.is_there else None
@@ -551,7 +555,7 @@ class _DirectoryMove:
         elif not self._take_back_left(known, home, seen, found.d.generation, by_force=True):
             raise ClusterMapError(f"there is nothing to abort: {shown(self.path)} does not move")
         self.rise.tell(f"called off: {shown(self.path)} stays where it is")
-        return self._newest(known)
+        return update_copies(clients, known.bootstrap).map
 
     # ---- a dry run ---------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kazoo.exceptions import (
@@ -15,11 +15,22 @@ from kazoo.exceptions import (
 )
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import KeeperState
-from kazoo.security import OPEN_ACL_UNSAFE
+from kazoo.security import ACL, OPEN_ACL_UNSAFE
 
 from parkazoo.admin.clients import AdminClient
 from parkazoo.admin.moving.multi_read import MultiRead
-from parkazoo.kazoo_private import Create, Delete, Exists, GetData, Transaction
+from parkazoo.kazoo_private import (
+    Create,
+    Delete,
+    Exists,
+    GetACL,
+    GetChildren,
+    GetData,
+    SetData,
+    Sync,
+    Transaction,
+)
+from parkazoo.protocol.past import CATCH_UP
 from tests.explore.znodes import ANYONE, READS, Who, Write, Znode, Znodes
 
 
@@ -27,7 +38,7 @@ class FakeEnsemble:
     """
     :ivar lost: the share of requests whose connection is lost; half of them are done.
     :ivar most_bytes: its jute.maxbuffer.
-    :ivar between: called before each request.
+    :ivar between: called before each request. :ivar before_write: called before each one that is no read.
     :ivar requests: all that came.
     """
 
@@ -39,9 +50,14 @@ class FakeEnsemble:
         self.most_bytes = 0xFFFFF
         self.has_multi_read = True
         self.between: Callable[[], None] = lambda: None
+        self.before_write: Callable[[], None] = lambda: None
         self.requests: list[Any] = []
         for path in paths:
             self.write(Create(path, b"", OPEN_ACL_UNSAFE, 0))
+
+    def end_session(self, session: int) -> None:
+        for path in [path for path, znode in self.znodes.items() if znode.owner == session]:
+            self.write(Delete(path, -1))
 
     def write(self, *requests: Any, who: Who = ANYONE, session: int = 1) -> list[Any]:
         """
@@ -65,6 +81,8 @@ class FakeEnsemble:
                 if not self.has_multi_read:
                     raise UnimplementedError
                 return [self._read(each, who) for each in request.requests]
+            if isinstance(request, Sync):
+                return request.path
             if isinstance(request, READS):
                 return self.znodes.read(request, who)
             if not isinstance(request, Transaction):
@@ -87,6 +105,23 @@ class FakeEnsemble:
             return [*[RolledBackError()] * error.index, error, *[RuntimeInconsistency()] * after]
 
 
+class FakeTransaction:
+    """In place of kazoo's TransactionRequest."""
+
+    def __init__(self, client: FakeClient) -> None:
+        self._client = client
+        self._operations: list[Create | SetData] = []
+
+    def create(self, path: str, data: bytes, acl: Sequence[ACL]) -> None:
+        self._operations.append(Create(path, data, acl, 0))
+
+    def set_data(self, path: str, data: bytes, version: int) -> None:
+        self._operations.append(SetData(path, data, version))
+
+    def commit_async(self) -> Any:
+        return self._client._issue(Transaction(self._operations))
+
+
 class FakeClient:
     """In place of kazoo's.
 
@@ -100,11 +135,14 @@ class FakeClient:
     def __init__(self, ensemble: FakeEnsemble, session: int, who: Who) -> None:
         self.ensemble = ensemble
         self.client_id = session, b""
+        self._session_id = session
         self.who = who
         self.handler = SequentialThreadingHandler()
 
     def _call(self, request: Any, result: Any) -> None:
         self.ensemble.between()
+        if not isinstance(request, (*READS, MultiRead, Sync)) and request != CATCH_UP:
+            self.ensemble.before_write()
         is_too_large = len(request.serialize()) > self.ensemble.most_bytes
         is_lost = is_too_large or self.ensemble.chance.random() < self.ensemble.lost
         if is_too_large or (is_lost and self.ensemble.chance.random() < 0.5):
@@ -126,6 +164,24 @@ class FakeClient:
 
     def exists_async(self, path: str) -> Any:
         return self._issue(Exists(path, None))
+
+    def get_children_async(self, path: str) -> Any:
+        return self._issue(GetChildren(path, None))
+
+    def get_acls_async(self, path: str) -> Any:
+        return self._issue(GetACL(path))
+
+    def sync_async(self, path: str) -> Any:
+        return self._issue(Sync(path))
+
+    def create_async(self, path: str, data: bytes, acl: Sequence[ACL]) -> Any:
+        return self._issue(Create(path, data, acl, 0))
+
+    def set_async(self, path: str, data: bytes, version: int) -> Any:
+        return self._issue(SetData(path, data, version))
+
+    def transaction(self) -> FakeTransaction:
+        return FakeTransaction(self)
 
     def delete_async(self, path: str, version: int = -1) -> Any:
         return self._issue(Delete(path, version))

@@ -1,0 +1,603 @@
+"""The steps of a directory's move, over ensembles in memory, while a client works and commands end anywhere."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import unittest
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from kazoo.exceptions import NoNodeError
+from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
+
+from parkazoo.admin.directory_move import ATTEMPTS, _DirectoryMove
+from parkazoo.admin.history import parse_history
+from parkazoo.admin.identity import encode_identity
+from parkazoo.admin.rise import Rise
+from parkazoo.errors import ClusterMapError
+from parkazoo.kazoo_private import Create, Delete, SetData
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.epochs import Form, Rule
+from parkazoo.protocol.moving import MOVES, mark_of
+from parkazoo.protocol.pin import NATIVE_PIN, Pin, decode_pin, encode_pin
+from parkazoo.protocol.placement import (
+    CLIENTS,
+    ENSEMBLE,
+    FENCES,
+    HISTORY,
+    MAP,
+    MIRRORS,
+    ROOT,
+    fence_of,
+    mirror_path,
+)
+from parkazoo.protocol.registration import encode_registration, registration_path
+from tests.explore.znodes import EPHEMERAL, SEQUENCE
+from tests.fakes.ensemble import FakeAdminClient, FakeEnsemble
+
+NAMES = "a", "b", "h"
+GROWN = ClusterMap("5d3c", {name: f"{name}:1" for name in NAMES}, NAMES, "h", form=Form.GROWN)
+ROOT_AT = GROWN.names[GROWN.make_placement().of_children("/")]
+PATH, HOME, PIN = "/d", "/d", "/d/.parkazoo"
+OLD = mirror_path(PATH)
+WORKER = 77
+SESSIONS = itertools.count(1000)
+MOST_WRITES = 200  # more than a move takes
+
+
+class CrashError(Exception):
+    """The process of the command ends here."""
+
+
+class StuckError(Exception):
+    """A command waits for another one, or for a client."""
+
+
+class Worker:
+    """A client with sessions on a and b, which follows the map and obeys holds; and what it has done.
+
+    :ivar is_ready: whether it says the map. :ivar known: what the tree must be like.
+    """
+
+    def __init__(self, ensembles: dict[str, FakeEnsemble], chance: random.Random) -> None:
+        self.ensembles = ensembles
+        self.chance = chance
+        self.is_ready = self.is_patient = True
+        self.known: dict[str, tuple[bytes, int]] = {}
+        self.count = 0
+        self.says = 0
+        for name in ("a", "b"):
+            self._register(name)
+
+    def _register(self, name: str) -> None:
+        path, ensemble = registration_path(WORKER), self.ensembles[name]
+        data = encode_registration(WORKER, {"epoch": self.says, "host": "web7", "pid": 4711})
+        if path in ensemble.znodes:
+            ensemble.write(SetData(path, data, -1))
+        else:
+            ensemble.write(Create(path, data, OPEN_ACL_UNSAFE, EPHEMERAL), session=WORKER)
+
+    def goes_on(self) -> None:
+        """Follows the newest map, and does something, unless it holds."""
+        newest = max((self.map_on(name) for name in ("a", "b")), key=lambda each: each.epoch)
+        if not self.is_ready:
+            newest = replace(newest, move=None, epoch=0)
+        if self.is_ready and newest.epoch > self.says:
+            self.says = newest.epoch
+            for name in ("a", "b"):
+                self._register(name)
+        move = newest.move
+        if move is not None and not move.has_switched:
+            mark = f"{PIN}/{mark_of(move.name)}"
+            if mark in self.home.znodes:
+                if self.is_patient:
+                    return
+                self.home.write(Delete(mark, -1))
+                self.is_patient = True  # once is enough
+        if PIN in self.home.znodes:
+            self.works()
+
+    def map_on(self, name: str) -> ClusterMap:
+        return ClusterMap.from_json(self.ensembles[name].znodes[MAP].data)
+
+    @property
+    def home(self) -> FakeEnsemble:
+        return self.ensembles[ROOT_AT]
+
+    def place(self) -> tuple[FakeEnsemble, str]:
+        pin = decode_pin(self.home.znodes[PIN].data or b"")
+        assert pin is not None
+        return self.ensembles[pin.on], mirror_path(PATH, pin.generation)
+
+    def works(self) -> None:
+        """One operation, whose answer is what one tree would answer."""
+        ensemble, mirror = self.place()
+        what, data = self.chance.random(), b"%d" % self.chance.randrange(9)
+        if what < 0.4 or not self.known:
+            (path,) = ensemble.write(Create(f"{mirror}/s-", data, OPEN_ACL_UNSAFE, SEQUENCE))
+            name = path[len(mirror) :]
+            assert int(name[-10:]) == self.count, f"{path}: {self.count} was to come"
+            self.count += 1
+            self.known[name] = data, 0
+        elif what < 0.8:
+            name = self.chance.choice([*self.known])
+            (stat,) = ensemble.write(SetData(mirror + name, data, -1))
+            self.known[name] = data, self.known[name][1] + 1
+            assert stat.version == self.known[name][1], f"{name}: {stat.version}, not {self.known[name]}"
+        else:
+            name = self.chance.choice([*self.known])
+            ensemble.write(Delete(mirror + name, -1))
+            del self.known[name]
+
+
+class MoveCase(unittest.TestCase):
+    """/d is in h's tree, or wherever / is; its children are on a, and are to go to b."""
+
+    def setUp(self) -> None:
+        self.begin(random.Random(1))
+        self.is_stuck, self.ended_at_sleep = False, list[int]()
+        for name, value in (
+            ("parkazoo.admin.clients.AGAIN_S", 0.0),
+            ("parkazoo.admin.directory_move.time.sleep", self.sleeps),
+        ):
+            patched = mock.patch(name, value)
+            patched.start()
+            self.addCleanup(patched.stop)
+
+    def sleeps(self, seconds: float) -> None:
+        """Meanwhile the worker goes on, and sessions end."""
+        if self.is_stuck:
+            raise StuckError
+        while self.ended_at_sleep:
+            self.end_session(self.ended_at_sleep.pop())
+        self.worker.goes_on()
+
+    def begin(self, chance: random.Random, known: ClusterMap = GROWN) -> None:
+        self.chance = chance
+        structure = ROOT, MIRRORS, FENCES, CLIENTS, fence_of(PATH)
+        self.ensembles = {name: FakeEnsemble(chance, *structure) for name in NAMES}
+        for name, ensemble in self.ensembles.items():
+            ensemble.write(Create(ENSEMBLE, encode_identity(known, name), OPEN_ACL_UNSAFE, 0))
+            ensemble.write(Create(MAP, known.to_json(), OPEN_ACL_UNSAFE, 0))
+        self.home = self.ensembles[ROOT_AT]
+        self.home.write(Create(HOME, b"", OPEN_ACL_UNSAFE, 0))
+        self.home.write(Create(PIN, encode_pin(Pin(0, 0), "a"), OPEN_ACL_UNSAFE, 0))
+        self.ensembles["a"].write(Create(OLD, b"", OPEN_ACL_UNSAFE, 0))
+        self.worker = Worker(self.ensembles, chance)
+        for _ in range(12):
+            self.worker.goes_on()
+        self.told: list[str] = []
+
+    def command(self, to: str | None = "b", **options: Any) -> Any:
+        """A new one, in sessions of its own; call it."""
+        session = next(SESSIONS)
+        clients = {name: FakeAdminClient(each, name, session) for name, each in self.ensembles.items()}
+        rise = Rise({}, 5.0, self.told.append, lambda waiting: None, options.get("dry_run", False), True, True)
+        move = _DirectoryMove(options.get("path", PATH), to, rise, lambda done, total: None)
+        run = move.abort if options.get("aborts") else move.run
+        return session, lambda: run(self.published(), clients)
+
+    def move(self, to: str | None = "b", **options: Any) -> Any:
+        return self.command(to, **options)[1]()
+
+    def published(self) -> ClusterMap:
+        return ClusterMap.from_json(self.ensembles["h"].znodes[MAP].data)
+
+    @contextmanager
+    def worker_works(self, share: float = 0.3) -> Iterator[None]:
+        def between() -> None:
+            if self.chance.random() < share:
+                self.worker.goes_on()
+
+        for ensemble in self.ensembles.values():
+            ensemble.between = between
+        yield
+        for ensemble in self.ensembles.values():
+            ensemble.between = lambda: None
+
+    @contextmanager
+    def before_write(self, number: int, does: Callable[[], None]) -> Iterator[list[int]]:
+        """Calls it once, before that write of a command. Yields how many there are."""
+        count = [0]
+
+        def note() -> None:
+            count[0] += 1
+            if count[0] == number + 1:
+                does()
+
+        for ensemble in self.ensembles.values():
+            ensemble.before_write = note
+        yield count
+        for ensemble in self.ensembles.values():
+            ensemble.before_write = lambda: None
+
+    def end_session(self, session: int) -> None:
+        for ensemble in self.ensembles.values():
+            ensemble.end_session(session)
+
+    def crash(self) -> None:
+        raise CrashError
+
+    def assert_whole(self, on: str) -> None:
+        """All that the worker knows is there, and nothing is left of any move."""
+        for _ in range(5):
+            self.worker.goes_on()
+        ensemble, mirror = self.worker.place()
+        self.assertIs(ensemble, self.ensembles[on])
+        found = {
+            path[len(mirror) :]: (znode.data, znode.version)
+            for path, znode in ensemble.znodes.items()
+            if path.startswith(f"{mirror}/")
+        }
+        self.assertEqual(found, self.worker.known)
+        self.assertEqual(ensemble.znodes[mirror].created, self.worker.count)
+        self.assertEqual(self.mirrors(), [(on, mirror)])
+        for each in self.ensembles.values():
+            self.assertEqual([path for path in each.znodes if path.startswith(f"{MOVES}/")], [])
+            self.assertEqual(ClusterMap.from_json(each.znodes[MAP].data), self.published())
+        self.assertEqual(sorted(self.home.znodes[PIN].children), [])
+        self.assertIsNone(self.published().move)
+
+    def mirrors(self) -> list[tuple[str, str]]:
+        return [
+            (name, f"{MIRRORS}/{child}")
+            for name, each in self.ensembles.items()
+            for child in each.znodes[MIRRORS].children
+        ]
+
+
+class TestMove(MoveCase):
+    def test_it_moves_and_moves_back(self) -> None:
+        with self.worker_works():
+            self.move()
+            self.assert_whole("b")
+            self.assertEqual(self.worker.says, GROWN.epoch + 3)
+            self.move("a")
+            self.assert_whole("a")
+        found = parse_history(self.ensembles["h"].znodes[HISTORY].data)
+        about = f"move of {PATH} from a to b: "
+        self.assertEqual(
+            [each.what for each in found[:3]],
+            [f"{about}begun", f"{about}the children are there", f"{about}done"],
+        )
+
+    def test_steps(self) -> None:
+        with self.worker_works():
+            self.move()
+        copied, moved, deleted = self.told
+        self.assertRegex(copied, r"^copied \d+ znodes from a to b$")
+        self.assertRegex(moved, rf"^{PATH} has moved to b: operations there have waited for \d+ ms$")
+        self.assertEqual(deleted, "deleted what was on a")
+
+    def test_nothing_to_do(self) -> None:
+        before = {name: each.znodes for name, each in self.ensembles.items()}
+        self.assertEqual(self.move("a"), GROWN)
+        self.assertEqual((self.told, {name: each.znodes for name, each in self.ensembles.items()}), ([], before))
+
+    def test_a_pin_keeps_its_acl(self) -> None:
+        self.home.write(Delete(PIN, -1))
+        self.home.write(Create(PIN, encode_pin(Pin(0, 0), "a"), [*OPEN_ACL_UNSAFE, *READ_ACL_UNSAFE], 0))
+        acl = self.home.znodes[PIN].acl
+        with self.worker_works():
+            self.move()
+        self.assertEqual(self.home.znodes[PIN].acl, acl)
+        pin = decode_pin(self.home.znodes[PIN].data or b"")
+        fence = self.ensembles["b"].znodes[fence_of(PATH)]
+        assert pin is not None
+        self.assertEqual((pin.ctime, pin.version), (fence.czxid, fence.version - 1))
+
+
+class TestEnds(MoveCase):
+    """Commands that end before each of their writes."""
+
+    def test_the_next_one_goes_on(self) -> None:
+        for loses_patience in (False, True):
+            for number in range(MOST_WRITES):
+                with self.subTest(number=number, loses_patience=loses_patience):
+                    self.begin(random.Random(number))
+                    if not self.ends_before(number):
+                        break
+                    self.worker.is_patient = not loses_patience
+                    with self.worker_works():
+                        self.move()
+                    self.assert_whole("b")
+            self.assertGreater(number, 20)
+
+    def ends_before(self, number: int) -> bool:
+        session, run = self.command()
+        with self.worker_works(), self.before_write(number, self.crash):
+            try:
+                run()
+            except CrashError:
+                self.ended_at_sleep.append(session)
+                return True
+        return False
+
+    def test_abort(self) -> None:
+        for number in range(MOST_WRITES):
+            with self.subTest(number):
+                self.begin(random.Random(number))
+                if not self.ends_before(number):
+                    break
+                self.told.clear()
+                with self.worker_works():
+                    try:
+                        self.move(None, aborts=True)
+                    except ClusterMapError as error:
+                        self.assertRegex(str(error), "has moved to b already|nothing to abort")
+                        self.move()
+                        self.assert_whole("b")
+                        continue
+                self.assert_whole("a")
+        self.assertGreater(number, 20)
+
+    def test_while_connections_are_lost(self) -> None:
+        for seed in range(40):
+            with self.subTest(seed):
+                self.begin(random.Random(seed))
+                for ensemble in self.ensembles.values():
+                    ensemble.lost = 0.01
+                with self.worker_works():
+                    while not self.comes_to_its_end():
+                        pass
+                for ensemble in self.ensembles.values():
+                    ensemble.lost = 0.0
+                with self.worker_works():
+                    self.move()
+                self.assert_whole("b")
+
+    def comes_to_its_end(self) -> bool:
+        try:
+            self.move()
+        except ClusterMapError as error:
+            self.assertRegex(str(error), "safe to try again|called off")
+            return False
+        return True
+
+
+class TestSeveral(MoveCase):
+    """Another command that comes before each write of the first one."""
+
+    @contextmanager
+    def that_cannot_wait(self) -> Iterator[None]:
+        """The process of a command that would have to wait ends."""
+        self.is_stuck = True
+        with suppress(StuckError):
+            yield
+        self.is_stuck = False
+
+    def test_two_moves(self) -> None:
+        for number in range(MOST_WRITES):
+            with self.subTest(number):
+                self.begin(random.Random(number))
+                came = []
+
+                def another(came: list[int] = came) -> None:
+                    came.append(1)
+                    with self.that_cannot_wait():
+                        self.move()
+
+                with self.worker_works(), self.before_write(number, another):
+                    self.move()
+                if not came:
+                    break
+                self.assert_whole("b")
+        self.assertGreater(number, 20)
+
+    def test_the_session_of_the_first_has_ended(self) -> None:
+        for number in range(MOST_WRITES):
+            with self.subTest(number):
+                self.begin(random.Random(number))
+                session, run = self.command()
+                came = []
+
+                def another(session: int = session, came: list[int] = came) -> None:
+                    came.append(1)
+                    self.end_session(session)
+                    self.move()
+
+                with self.worker_works(), self.before_write(number, another):
+                    try:
+                        run()
+                    except ClusterMapError as error:
+                        self.assertIn("called off meanwhile", str(error))
+                if not came:
+                    break
+                self.assert_whole("b")
+        self.assertGreater(number, 20)
+
+    def test_abort(self) -> None:
+        for number in range(MOST_WRITES):
+            with self.subTest(number):
+                self.begin(random.Random(number))
+                came, ends = [], []
+
+                def abort(came: list[int] = came, ends: list[str] = ends) -> None:
+                    came.append(1)
+                    try:
+                        self.move(None, aborts=True)
+                    except ClusterMapError as error:
+                        ends.append(str(error))
+
+                with self.worker_works(), self.before_write(number, abort):
+                    try:
+                        self.move()
+                    except ClusterMapError as error:
+                        self.assertIn("called off", str(error))
+                        self.assertEqual(ends, [])
+                        self.assert_whole("a")
+                        continue
+                if not came:
+                    break
+                self.assert_whole("b")
+        self.assertGreater(number, 20)
+
+
+class TestCalledOff(MoveCase):
+    def test_a_client_that_is_not_ready(self) -> None:
+        """Each time it is waited for, and who it is is told."""
+        holds = []
+
+        def between() -> None:
+            is_held = self.worker.map_on("a").move is not None
+            if is_held and holds[-1:] != [True]:
+                holds.append(True)
+            if not is_held:
+                holds.append(False)
+                self.worker.goes_on()
+
+        for ensemble in self.ensembles.values():
+            ensemble.between = between
+        at_once = mock.patch("parkazoo.admin.directory_move.HOLD_S", 0.0)
+        with at_once, self.assertRaises(ClusterMapError) as caught:
+            self.move()
+        self.assertRegex(
+            str(caught.exception),
+            f"(?s)^{PATH} stays where it is: its move was called off {ATTEMPTS} times\n  1 client has not got "
+            r"ready within 0 s:\n.*0x4d on web7, pid 4711, .*on a it says map",
+        )
+        self.assertEqual(holds.count(True), ATTEMPTS)
+        self.assertEqual(sum("called off after" in each for each in self.told), ATTEMPTS)
+        self.assert_whole("a")
+
+    def test_a_client_of_an_older_map(self) -> None:
+        """It is waited for before anything is changed."""
+        self.publish_epoch()
+        self.is_stuck = True
+        with self.assertRaises(StuckError):
+            self.move()
+        self.assertEqual(self.mirrors(), [("a", OLD)])
+        self.is_stuck = False
+        with self.worker_works():
+            self.move()
+        self.assert_whole("b")
+
+    def publish_epoch(self) -> None:
+        for ensemble in self.ensembles.values():
+            ensemble.write(SetData(MAP, replace(GROWN, epoch=GROWN.epoch + 1).to_json(), -1))
+
+    def test_ephemerals(self) -> None:
+        self.ensembles["a"].write(Create(f"{OLD}/e", b"", OPEN_ACL_UNSAFE, EPHEMERAL), session=WORKER)
+        self.worker.count += 1
+        with self.assertRaisesRegex(
+            ClusterMapError, "(?s)^/d has 1 ephemeral .*ended:\n  /d/e: of 0x4d on web7, pid 4711, since"
+        ):
+            self.move()
+        self.ensembles["a"].write(Delete(f"{OLD}/e", -1))
+        self.assert_whole("a")
+
+    def test_an_ephemeral_that_comes_later(self) -> None:
+        def come() -> None:
+            self.ensembles["a"].write(Create(f"{OLD}/e", b"", OPEN_ACL_UNSAFE, EPHEMERAL), session=WORKER)
+            self.worker.count += 1
+
+        is_refused = self.assertRaisesRegex(ClusterMapError, "of 0x4d on")
+        with self.worker_works(), self.before_write(3, come), is_refused:
+            self.move()
+        self.ensembles["a"].write(Delete(f"{OLD}/e", -1))
+        self.assert_whole("a")
+
+    def test_a_directory_that_is_deleted_and_made_anew(self) -> None:
+        """At any time; by a client that knows nothing of moves."""
+        for number in range(MOST_WRITES):
+            with self.subTest(number):
+                self.begin(random.Random(number))
+                came = []
+
+                def delete(came: list[int] = came) -> None:
+                    came.append(1)
+                    self.delete_directory()
+
+                with self.before_write(number, delete):
+                    try:
+                        self.move()
+                    except ClusterMapError as error:
+                        self.assertRegex(str(error), "^there is no znode /d$|deleted meanwhile|called off")
+                if not came:
+                    break
+                with suppress(ClusterMapError):
+                    self.move(None, aborts=True)
+                self.assertIsNone(self.published().move)
+                self.assertEqual(self.mirrors(), [])
+        self.assertGreater(number, 20)
+
+    def delete_directory(self) -> None:
+        """With its old place, if there is one."""
+        marks = [f"{PIN}/{name}" for name in self.home.znodes[PIN].children]
+        ensemble, mirror = self.worker.place()
+        places = [(ensemble, mirror)]
+        if any(mark.endswith(".old") for mark in marks):
+            places.append((self.ensembles["a"], OLD))
+        for each, top in places:
+            for path in sorted((path for path in each.znodes if path.startswith(top)), key=len, reverse=True):
+                with suppress(NoNodeError):
+                    if path == top or path.startswith(f"{top}/"):
+                        each.write(Delete(path, -1))
+        self.home.write(*(Delete(path, -1) for path in (*marks, PIN, HOME)))
+
+
+class TestRefused(MoveCase):
+    def refuse(self, words: str, to: str | None = "b", **options: Any) -> None:
+        before = {name: each.znodes for name, each in self.ensembles.items()}
+        with self.assertRaisesRegex(ClusterMapError, words):
+            self.move(to, **options)
+        self.assertEqual({name: each.znodes for name, each in self.ensembles.items()}, before)
+
+    def publish(self, known: ClusterMap) -> None:
+        for ensemble in self.ensembles.values():
+            ensemble.write(SetData(MAP, known.to_json(), -1))
+
+    def test_ensembles(self) -> None:
+        self.refuse("^no ensemble of the map is called 'x'", "x")
+        self.publish(GROWN.with_leaving("b"))
+        self.refuse("^ensemble b is leaving, and takes no directory")
+        self.publish(GROWN.with_leaving("b").without("b"))
+        self.refuse("^ensemble b has left the map")
+
+    def test_rules(self) -> None:
+        weights = dict.fromkeys(NAMES, 1)
+        self.publish(GROWN.with_epoch(weights, [Rule("/d", ("a", "h"))]))
+        self.refuse("^the rule for /d keeps directories together")
+        self.publish(GROWN.with_epoch(weights, [Rule("/d", ("a", "h"), together=False)]))
+        self.refuse("^the rule for /d keeps directories on a or h: ")
+        self.publish(GROWN.with_epoch(weights, [Rule("/d", ("b",))]))
+        with self.worker_works():
+            self.move(None)
+        self.assert_whole("b")
+
+    def test_directories(self) -> None:
+        self.refuse("^there is no znode /x$", path="/x")
+        self.refuse("^there is no znode /x/y$", path="/x/y")
+        self.home.write(Create("/n", b"", OPEN_ACL_UNSAFE, 0))
+        self.refuse("^/n has never had a child", path="/n")
+        self.home.write(Create("/n/.parkazoo", NATIVE_PIN, OPEN_ACL_UNSAFE, 0))
+        self.refuse("^the children of /n are below the znode itself", path="/n")
+        self.home.write(Create("/p", b"", OPEN_ACL_UNSAFE, 0))
+        self.home.write(Create("/p/.parkazoo", encode_pin(Pin(0, 0), "a"), OPEN_ACL_UNSAFE, 0))
+        self.refuse("^/p has no child and no mirror", path="/p")
+        self.home.write(Create(f"{PIN}/1234.-1", b"", OPEN_ACL_UNSAFE, 0))
+        self.refuse("^a delete of /d has not come to its end")
+
+    def test_another_move(self) -> None:
+        self.home.write(Create("/p", b"", OPEN_ACL_UNSAFE, 0))
+        _, run = self.command()
+        with self.before_write(8, self.crash), suppress(CrashError):
+            run()
+        while self.published().move is None:
+            self.begin(random.Random(1))
+            number = self.chance.randrange(40)
+            with self.worker_works(), self.before_write(number, self.crash), suppress(CrashError):
+                self.move()
+        self.refuse("^/d moves to b, and one directory moves at a time", path="/p")
+        self.refuse("^/d moves to b already", "h")
+
+    def test_dry_run(self) -> None:
+        before = {name: each.znodes for name, each in self.ensembles.items()}
+        self.move(dry_run=True)
+        self.assertEqual({name: each.znodes for name, each in self.ensembles.items()}, before)
+        self.assertIn("czxid", self.told[0])
+        self.assertEqual([each.split()[0] for each in self.told], ["would"] * 4)
