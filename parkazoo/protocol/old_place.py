@@ -19,7 +19,7 @@ from parkazoo.protocol.fence import make_fence
 from parkazoo.protocol.moving import is_move_mark, is_old_mark
 from parkazoo.protocol.placement import OURS, Directory, Place, join
 from parkazoo.protocol.steps import Operation, WriteRequest, ask, commit
-from parkazoo.protocol.where.lookup import decided
+from parkazoo.protocol.where.lookup import named_by
 
 AT_ONCE = 100  # deletes in a multi
 
@@ -48,7 +48,7 @@ def _delete_old_place(context: Context, d: Directory, mark: str) -> Operation[bo
     home = d.home.ensemble
     try:
         data, _ = yield from ask(home, GetData(mark, None))
-        old = yield from decided(context, d, data)
+        old = yield from named_by(context, d, data)
         is_there = CheckVersion(mark, -1)
         same_life = is_there if old.is_native else CheckVersion(old.fence, (yield from make_fence(old)).version)
         _, _, error = yield from commit(home, [is_there])  # a write: a read may show a life that is over

@@ -96,7 +96,10 @@ def look_at_pin(context: Context, d: Directory) -> Operation[Directory | None]:
         return None
     if isinstance(pin, Exception):
         raise pin
-    found = yield from decided(context, d, pin[0])
+    try:
+        found = yield from decided(context, d, pin[0])
+    except NoNodeError:
+        return None
     if found.is_native and not isinstance(names, Exception):
         if set(names) - OURS:
             raise NotEmptyError
