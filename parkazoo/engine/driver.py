@@ -18,6 +18,7 @@ from parkazoo.kazoo_private import Exists, Sync, Transaction
 from parkazoo.protocol.chain import ChainedBatch
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.hold import Hold
 from parkazoo.protocol.holdings import leaves_watch
 from parkazoo.protocol.ops.brief import Brief, beginning, first_of
 from parkazoo.protocol.ops.watched import look
@@ -61,6 +62,11 @@ class _Run(Turn):
     def asker(self) -> Reply | None:
         """The reply to the operation."""
         return self._reply
+
+    @property
+    def hold(self) -> Hold | None:
+        """That may keep it."""
+        return self._context.hold
 
     def start(self) -> None:
         """Start after others, and give up the claims that do not outlast the first request.
@@ -178,6 +184,9 @@ class Driver:
         """Such operations end with `failure`, when they get the answer or the turn for which they wait."""
         if self._older is not self.order:
             self._older.failure = failure
+            if (hold := self.context.hold) is not None:
+                for held in hold.take(lambda each: each.order is self._older):
+                    held.fail(failure())
 
     # ---- operations ------------------------------------------------------------------------------
 
@@ -316,10 +325,15 @@ class Driver:
         return ", ".join([*(shown(self.unchroot(path)) for path in paths[:PATHS_NAMED]), *more])
 
     def send(self, steps: tuple[Step, ...], run: _Run) -> None:
+        """Send several steps; or none: the operation is held."""
         if run.order.failure is not None:
             if leaves_watch(run.request):
                 self.on_miss()
             run.fail(run.order.failure())
+            return
+        if not steps:
+            if run.hold is None or not run.hold.keep(run):
+                run.advance([])
             return
         gather = Gather(steps, self._lock, run.advance)
         for index, (ensemble, request) in enumerate(steps):
@@ -352,10 +366,17 @@ class Driver:
             self.order = self._older = Order()
             self._serial = Serial(self._make_lock())
             idle, self._when_idle = self._when_idle, []
-        for run in waiting:
+        hold = self.context.hold
+        for run in (*waiting, *(hold.take() if hold is not None else ())):
             run.fail(failure())
         for call in idle:
             call()
+
+    def let_held_go(self) -> None:
+        """Nothing is held any more: operations ask again, and are refused."""
+        if (hold := self.context.hold) is not None:
+            for held in hold.take():
+                held.advance([])
 
     @property
     def is_idle(self) -> bool:

@@ -14,6 +14,7 @@ from kazoo.exceptions import ConnectionLoss
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.form_change import POLL_S, FormChange
 from parkazoo.engine.gate import Gate
+from parkazoo.engine.holding import Holding
 from parkazoo.engine.ports import MemberT, OtherSession, Runtime
 from parkazoo.engine.rewatching import Rewatching
 from parkazoo.engine.roster import Roster
@@ -25,7 +26,8 @@ from parkazoo.protocol.where.places import Places, by_first
 class Following(Generic[MemberT]):
     """Has an open session's operations work by the newest map of its roster, one change of form at a time.
 
-    So too if an ensemble is to leave, is not to leave after all, or has left: older operations think otherwise.
+    So too if an ensemble is to leave, is not to leave after all, or has left, or a directory is to move: older
+    operations think otherwise.
 
     All of it is on the loop; any thread may read :attr:`is_changing`.
 
@@ -57,6 +59,7 @@ class Following(Generic[MemberT]):
         self._acknowledge = acknowledge
         self._part = part
         self._parting: dict[str, int] = {}  # as operations know it, see :attr:`ClusterMap.parting`
+        self._holding: Holding | None = None  # if a directory moves, or did so lately
         self._form_change: FormChange | None = None  # that is under way
         self._is_rewatching = False
         self._work_by_pins()
@@ -77,9 +80,10 @@ class Following(Generic[MemberT]):
         """Work by the newest map, and then acknowledge it. A form is never given up: others may go on by it."""
         cluster_map, driver = self._roster.cluster_map, self._driver
         assert cluster_map is not None
-        if self.is_changing or self._is_rewatching:
+        if self.is_changing or self._is_rewatching or not self._has_move_ended():
             return
-        if driver.context.form < cluster_map.form or cluster_map.parting != self._parting:
+        is_other = driver.context.form < cluster_map.form or cluster_map.parting != self._parting
+        if is_other or self._begins_to_move():
             self._form_change = FormChange(
                 self._runtime,
                 driver,
@@ -88,12 +92,35 @@ class Following(Generic[MemberT]):
                 self._fail_older,
                 self._begin_form,
                 partial(self._end_older, driver.context.form),
+                is_patient=not is_other,
             )
             return
+        if cluster_map.move is None and self._holding is not None:
+            self._holding = driver.context.hold = None
+            driver.context.places.guess_again()
         if driver.context.form is not Form.PLAIN:
             driver.context.places.decide_by(self._guess(driver.context.form))
         self._acknowledge()
         self.part()
+
+    def _begins_to_move(self) -> bool:
+        """Whether the map says that a directory moves, and operations do not know it."""
+        cluster_map = self._roster.cluster_map
+        assert cluster_map is not None
+        move, holding = cluster_map.move, self._holding
+        return move is not None and (holding is None or holding.hold.moving.name != move.name)
+
+    def _has_move_ended(self) -> bool:
+        """Whether nothing waits for the end of a move that the map says is over; else it goes on then."""
+        cluster_map, holding = self._roster.cluster_map, self._holding
+        assert cluster_map is not None
+        if holding is None or holding.hold.is_over:
+            return True
+        move = cluster_map.move
+        if move is not None and move.name == holding.hold.moving.name and not move.has_switched:
+            return True
+        holding.find_end()
+        return False
 
     def part(self) -> None:
         """Part with the ensembles that have left, as far as operations know it."""
@@ -167,8 +194,16 @@ class Following(Generic[MemberT]):
             leaving, gone = (
                 frozenset(map(roster.names.index, names)) for names in (self._parting, roster.cluster_map.gone)
             )
-            places = Places(roster.placement, self._guess(form), self._runtime.make_lock(), leaving, gone)
-            driver.begin_form(driver.context.risen(form, places))
+            move, moving, hold = roster.cluster_map.move, "", None
+            if move is not None:
+                if self._begins_to_move():
+                    self._holding = Holding(self._runtime, driver, move, self.go_on, self._is_stopping)
+                assert self._holding is not None
+                moving, hold = move.directory, self._holding.hold
+            places = Places(roster.placement, self._guess(form), self._runtime.make_lock(), leaving, gone, moving)
+            if hold is not None and hold.is_over:
+                places.trust_pin()
+            driver.begin_form(driver.context.risen(form, places, hold))
 
     def _guess(self, form: Form) -> Callable[[str], int]:
         """The port of the ensemble to which the epoch that decides gives a directory."""

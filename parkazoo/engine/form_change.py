@@ -28,6 +28,7 @@ class FormChange:
     :param fail_older: has operations of the older form end at their next request.
     :param begin: from now on operations begin by the newer form.
     :param end: is called when nothing of the older form sends any more.
+    :param is_patient: whether no operation fails for that: others can wait, or go on without it.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class FormChange:
         fail_older: Callable[[], None],
         begin: Callable[[], None],
         end: Callable[[], None],
+        is_patient: bool = False,
     ) -> None:
         self._runtime = runtime
         self._driver = driver
@@ -47,6 +49,7 @@ class FormChange:
         self._fail_older = fail_older
         self._begin = begin
         self._end = end
+        self._is_patient = is_patient
         self._polls = 0
         self._is_urgent = False
         gate.shut()
@@ -66,14 +69,15 @@ class FormChange:
         self._begin()
         if self._is_urgent or not is_empty:  # a thread that is still there may come with an operation
             self._fail_older()
-        self._fail_waiting()  # nothing of the newer form is there yet
+        if not self._is_patient:
+            self._fail_waiting()  # nothing of the newer form is there yet
         self._gate.open()
         self._await_older()
 
     def _await_older(self) -> None:
         self._polls += 1
         if self._driver.has_older:
-            if self._polls <= MOST_POLLS and not self._is_urgent:
+            if (self._polls <= MOST_POLLS or self._is_patient) and not self._is_urgent:
                 self._runtime.call_later(POLL_S, self._await_older)
                 return
             self._fail_older()

@@ -250,6 +250,8 @@ class Session(Generic[MemberT]):
                 member.leave()
             else:
                 member.begin_stop()
+        if self.driver is not None:
+            self.driver.let_held_go()
 
     def when_idle(self, call: Callable[[], None]) -> None:
         """Once the session is open: make `call` when no operation waits or needs another request."""

@@ -18,6 +18,7 @@ from typing import Any
 from kazoo.exceptions import ConnectionLoss, NotReadOnlyCallError
 
 from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.hold import Hold
 from parkazoo.protocol.past import CATCH_UP, REFUSED, Past
 from parkazoo.protocol.placement import Directory
 from parkazoo.protocol.registration import Owners
@@ -45,6 +46,7 @@ class Context:
     :param is_connected: whether it has a connection there, as far as it knows.
     :param take_copy: called with an ensemble and the answer to a read of its map: the client may know more
         ensembles then.
+    :param hold: of a directory that moves; None: there is none.
     :ivar known: where a path and its children are, as far as that is known without asking.
     :ivar away: ensembles whose last answer to a question of where children are was a lost connection.
     :ivar proofs: directories below which a child was not found, by the proof under way.
@@ -61,6 +63,7 @@ class Context:
     is_joined: Callable[[int], bool]
     is_connected: Callable[[int], bool]
     take_copy: Callable[[int, DataAnswer], None]
+    hold: Hold | None = None
     away: set[int] = field(default_factory=set, init=False)
     proofs: dict[object, str] = field(default_factory=dict, init=False)
     known: Callable[[str], Directory] = field(init=False)
@@ -68,9 +71,9 @@ class Context:
     def __post_init__(self) -> None:
         self.known = self.places.known
 
-    def risen(self, form: Form, places: Places) -> Context:
+    def risen(self, form: Form, places: Places, hold: Hold | None = None) -> Context:
         """Return the context of operations that begin by a newer form of the map."""
-        return replace(self, form=form, places=places)
+        return replace(self, form=form, places=places, hold=hold)
 
     def grow(self, ensembles: int) -> None:
         """There are more ensembles, at least two; called before any request goes to one of them."""

@@ -25,7 +25,6 @@ from kazoo.exceptions import (
 )
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import (
     CheckVersion,
     Create,
@@ -38,6 +37,9 @@ from parkazoo.kazoo_private import (
     Transaction,
 )
 from parkazoo.protocol.context import Context
+from parkazoo.protocol.fence import bump_fence, make_fence, stat_of_fence, unprepared
+from parkazoo.protocol.moving import is_move_mark, under_way
+from parkazoo.protocol.old_place import clear_moves
 from parkazoo.protocol.pin import encode_pin
 from parkazoo.protocol.placement import DONE, PIN, Directory
 from parkazoo.protocol.presence import is_proved_by, mirror_is_enough
@@ -59,48 +61,6 @@ class Again(Enum):
 
 
 AGAIN: Final = Again.AGAIN
-
-
-def make_fence(d: Directory) -> Operation[ZnodeStat]:
-    """The fence's stat; it is made if it is not there."""
-    (seen,) = yield ((d.mirror.ensemble, Exists(d.fence, None)),)
-    return (yield from _stat_of_fence(d, seen))
-
-
-def _stat_of_fence(d: Directory, seen: ZnodeStat | Exception | None) -> Operation[ZnodeStat]:
-    """The fence's stat, from the answer to an Exists."""
-    while seen is None:
-        yield from _make_fence(d)
-        seen = yield from ask(d.mirror.ensemble, Exists(d.fence, None))
-    if isinstance(seen, Exception):
-        raise seen
-    return seen
-
-
-def bump_fence(d: Directory) -> Operation[int]:
-    """From here on no promotion that began earlier can land; returns the fence's new version."""
-    try:
-        stat = yield from ask(d.mirror.ensemble, SetData(d.fence, b"", -1))
-    except NoNodeError:
-        yield from _make_fence(d)
-        return (yield from bump_fence(d))
-    return stat.version
-
-
-def _make_fence(d: Directory) -> Operation[None]:
-    try:
-        yield from ask(d.mirror.ensemble, Create(d.fence, b"", OPEN_ACL_UNSAFE, 0))
-    except NodeExistsError:
-        pass
-    except NoNodeError:
-        raise unprepared(d) from None
-
-
-def unprepared(d: Directory) -> ClusterMapError:
-    return ClusterMapError(
-        f"an ensemble lost its /parkazoo structure ({d.fence} or {d.mirror.path} cannot be created): "
-        "see `parkazoo map check`"
-    )
 
 
 # ---- who may do what --------------------------------------------------------------------------
@@ -168,7 +128,7 @@ def try_promote(
             raise there
     else:
         seen, answer = yield reads
-    fence = yield from _stat_of_fence(d, seen)
+    fence = yield from stat_of_fence(d, seen)
     try:
         expected = yield from _acl_of(d, known, answer)
     except (NoNodeError, NoAuthError):
@@ -202,8 +162,8 @@ def try_promote(
                 return AGAIN
         except NoNodeError:
             return AGAIN
-        if marks:
-            yield from help_delete(d, marks)
+        if under_way(marks):
+            yield from help_delete(context, d, marks)
             return AGAIN
     elif isinstance(pinned, Exception):
         raise pinned
@@ -288,11 +248,11 @@ def leave_mark(context: Context, d: Directory, intent: str) -> Operation[str | N
     return mark
 
 
-def remove_mirror(d: Directory, mark: str) -> Operation[list[str] | None]:
-    """Delete the mirror, if the directory is empty.
+def remove_mirror(context: Context, d: Directory, mark: str) -> Operation[list[str] | None]:
+    """Delete the mirror, if the directory is empty, and first the place that a move has left behind.
 
     :returns: the marks under which it went, for :func:`last_step`; None if another client removed our mark.
-    :raises NotEmptyError: our mark is gone again.
+    :raises NotEmptyError, NoAuthError: our mark is gone again.
     """
     fence = yield from bump_fence(d)
     while True:
@@ -302,6 +262,12 @@ def remove_mirror(d: Directory, mark: str) -> Operation[list[str] | None]:
             return None
         if mark not in marks:
             return None
+        try:
+            marks = yield from clear_moves(context, d, marks)
+        except NoAuthError:
+            if not (yield from take_mark(d, mark)):
+                return None
+            raise
         operations: list[WriteRequest] = [CheckVersion(d.fence, fence), Delete(d.mirror.path, -1)]
         _, index, error = yield from commit(d.mirror.ensemble, operations)
         if error is None or (index == 1 and isinstance(error, NoNodeError)):
@@ -350,9 +316,9 @@ def delete_again(d: Directory, version: int) -> Operation[bool]:
     return bool((yield from ask(d.home.ensemble, Delete(d.home.path, version))))
 
 
-def delete_marked(d: Directory, mark: str, version: int) -> Operation[bool]:
+def delete_marked(context: Context, d: Directory, mark: str, version: int) -> Operation[bool]:
     """What follows :func:`leave_mark`; False if the directory has changed meanwhile: begin again."""
-    while marks := (yield from remove_mirror(d, mark)):
+    while marks := (yield from remove_mirror(context, d, mark)):
         operations = last_step(d, marks, version)
         _, index, error = yield from commit(d.home.ensemble, operations)
         if error is None:
@@ -365,21 +331,23 @@ def delete_marked(d: Directory, mark: str, version: int) -> Operation[bool]:
     return (yield from take_done(d, mark))
 
 
-def help_delete(d: Directory, marks: Sequence[str]) -> Operation[None]:
+def help_delete(context: Context, d: Directory, marks: Sequence[str]) -> Operation[None]:
     """Finish a delete that was seen under way, if its mirror is gone; then the caller looks again.
 
-    A transaction's delete is called off instead: it must not happen without the rest of the transaction.
+    A transaction's delete is called off instead: it must not happen without the rest of the transaction. So is a
+    move.
 
     :param marks: as read before this call.
     """
-    in_transactions = [mark for mark in marks if mark.endswith(f".{IN_TRANSACTION}")]
-    for mark in in_transactions:
+    called_off = [mark for mark in marks if mark.endswith(f".{IN_TRANSACTION}") or is_move_mark(mark)]
+    for mark in called_off:
         yield from take_mark(d, mark)
-    if in_transactions:
+    if called_off or not under_way(marks):
         return
     yield from bump_fence(d)
     if (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, None))) is not None:
         return
+    marks = yield from clear_moves(context, d, marks)
     winner = min(marks)
     operations = last_step(d, marks, _version_of(winner))
     announce = Create(f"{DONE}/{winner}", b"", READ_ACL_UNSAFE, 0)

@@ -15,8 +15,9 @@ from kazoo.exceptions import BadVersionError, NoAuthError, NodeExistsError, NoNo
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetACL, GetChildren, SetACL, SetData
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.directory import AGAIN, bump_fence, help_delete, take_mark, try_promote
+from parkazoo.protocol.directory import AGAIN, help_delete, take_mark, try_promote
 from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.fence import bump_fence
 from parkazoo.protocol.findings import (
     ABANDONED_MARKERS,
     DIFFERING_ACLS,
@@ -125,7 +126,7 @@ def _mend_delete(context: Context, finding: Finding) -> Operation[str]:
             return f"{d.mark(strange[0])} is in the way: {FOREIGN.remedy}"
         yield from bump_fence(d)
         if (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, None))) is None:
-            yield from help_delete(d, marks)
+            yield from help_delete(context, d, marks)
         else:
             for mark in sorted(old):
                 yield from take_mark(d, mark)

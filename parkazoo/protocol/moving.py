@@ -10,7 +10,7 @@ has decided. Behind a switch the phase is "moved", and an old mark keeps the dat
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 from parkazoo.errors import ClusterMapError
@@ -110,3 +110,8 @@ def is_move_mark(mark: str) -> bool:
 
 def is_old_mark(mark: str) -> bool:
     return mark.endswith(OLD)
+
+
+def under_way(marks: Iterable[str]) -> list[str]:
+    """The marks of deletes and moves that have not ended."""
+    return [mark for mark in marks if not is_old_mark(mark)]

@@ -290,10 +290,10 @@ def helping_by_guess() -> Fault:
     listing = Running()
 
     def wrong(right: Generate) -> Generate:
-        def helps(d: Directory, marks: Sequence[str]) -> Operation[None]:
-            for context, _ in listing.now:
+        def helps(context: Context, d: Directory, marks: Sequence[str]) -> Operation[None]:
+            for _ in listing.now:
                 d = directory(d.path, d.home, context.places.guess(d.path))
-            return right(d, marks)
+            return right(context, d, marks)
 
         return helps
 

@@ -19,7 +19,7 @@ from parkazoo.protocol.audit_directory import mirrored_by, recheck
 from parkazoo.protocol.audit_ensemble import audit_ensemble
 from parkazoo.protocol.audit_paths import BY_PATH, audit_mirror, audit_znode
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.directory import bump_fence
+from parkazoo.protocol.fence import bump_fence
 from parkazoo.protocol.findings import LOST_CHILDREN, Finding
 from parkazoo.protocol.mend import MENDS, mend
 from parkazoo.protocol.placement import MIRRORS, Place, Placement, escape, logical, split

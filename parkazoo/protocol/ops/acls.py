@@ -10,10 +10,8 @@ from kazoo.security import ACL
 
 from parkazoo.kazoo_private import GetACL, SetACL
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.directory import (
-    bump_fence,
-)
 from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.fence import bump_fence
 from parkazoo.protocol.ops.creates import promote_secret
 from parkazoo.protocol.ops.whole_stat import complete_stat, with_mirror
 from parkazoo.protocol.placement import CERTAIN, Directory

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from kazoo.exceptions import ConnectionLoss, NoNodeError
@@ -193,9 +194,10 @@ def sync(context: Context, request: Sync) -> Operation[str]:
     if not pin:
         answers.append(said)
     elif not isinstance(said, Exception):
-        where = (yield from decided(context, d, said[0])).mirror.ensemble
-        if where not in ensembles:
-            answers += yield ((where, Sync("/")),)
+        with suppress(NoNodeError):
+            where = (yield from decided(context, d, said[0])).mirror.ensemble
+            if where not in ensembles:
+                answers += yield ((where, Sync("/")),)
     for ensemble, answer in zip(ensembles, answers, strict=False):
         context.answered(ensemble, answer)
     for answer in answers:

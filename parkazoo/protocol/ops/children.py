@@ -10,6 +10,7 @@ from kazoo.exceptions import ConnectionLoss, NoAuthError, NoNodeError, NotReadOn
 from parkazoo.kazoo_private import Exists, GetChildren, GetChildren2
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import help_delete
+from parkazoo.protocol.moving import under_way
 from parkazoo.protocol.ops.brief import exists_for
 from parkazoo.protocol.ops.whole_stat import (
     complete_stat,
@@ -136,9 +137,9 @@ def _list(
         listed = yield from _list_mirror(context, request, d)
         if listed is not None:
             return ((listed[0], with_mirror(stat, listed[1])) if has_stat else (listed,)), False
-    if marks:
+    if under_way(marks):
         try:
-            yield from help_delete(d, marks)
+            yield from help_delete(context, d, marks)
         except (NoAuthError, NotReadOnlyCallError):
             pass  # we may not finish the delete; the directory is empty
         else:

@@ -16,6 +16,7 @@ from parkazoo.protocol.directory import (
     take_done,
     take_mark,
 )
+from parkazoo.protocol.old_place import clear_moves
 from parkazoo.protocol.ops.creates import REFUSALS, names_mirror
 from parkazoo.protocol.placement import CERTAIN, GUESS, OURS, PROOF, Directory, split
 from parkazoo.protocol.presence import is_proved_by, mirror_is_enough
@@ -65,7 +66,7 @@ def _delete(
             if (pinned := (yield from look_at_pin(context, d))) is None:
                 continue
             if pinned.is_native:
-                is_done = yield from _delete_native(pinned, request.version)
+                is_done = yield from _delete_native(context, pinned, request.version)
             else:
                 is_done = yield from _delete_mirrored(context, pinned, request.version)
         except NotEmptyError:
@@ -95,7 +96,10 @@ def look_at_pin(context: Context, d: Directory) -> Operation[Directory | None]:
         return None
     if isinstance(pin, Exception):
         raise pin
-    found = yield from decided(context, d, pin[0])
+    try:
+        found = yield from decided(context, d, pin[0])
+    except NoNodeError:
+        return None
     if found.is_native and not isinstance(names, Exception):
         if set(names) - OURS:
             raise NotEmptyError
@@ -109,11 +113,16 @@ def last_of_native(d: Directory, version: int) -> list[WriteRequest]:
     return [Delete(d.proof, -1), Delete(d.pin, -1), Delete(d.home.path, version)]
 
 
-def _delete_native(d: Directory, version: int) -> Operation[bool]:
+def _delete_native(context: Context, d: Directory, version: int) -> Operation[bool]:
     """False: the directory has changed meanwhile."""
     _, index, error = yield from commit(d.home.ensemble, last_of_native(d, version))
     if error is None:
         return True
+    if index == 1 and isinstance(error, NotEmptyError):  # the pin has marks: it was about to move
+        with suppress(NoNodeError):
+            marks = yield from ask(d.home.ensemble, GetChildren(d.pin, None))
+            if marks and not (yield from clear_moves(context, d, marks)):
+                return False
     if isinstance(error, (NoAuthError, NotEmptyError)) or (index == 2 and isinstance(error, BadVersionError)):
         raise error
     return False
@@ -126,7 +135,7 @@ def _delete_mirrored(context: Context, d: Directory, version: int) -> Operation[
         return False
     try:
         if (yield from names_mirror(context, d)):  # in the life that the mark holds
-            return (yield from delete_marked(d, mark, version))
+            return (yield from delete_marked(context, d, mark, version))
     except NoNodeError:
         return (yield from take_done(d, mark))
     return not (yield from take_mark(d, mark)) and (yield from take_done(d, mark))

@@ -168,7 +168,7 @@ def delete_mirrors(
             yield from take_mark(d, mark)
             continue
         try:
-            marks = yield from remove_mirror(d, mark)
+            marks = yield from remove_mirror(context, d, mark)
         except REFUSALS as refused:
             refusal_at = index, refused
         else:

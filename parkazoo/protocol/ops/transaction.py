@@ -13,13 +13,13 @@ from parkazoo.kazoo_private import CheckVersion, Create, Delete, Exists, GetChil
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import (
     ANY_VERSION,
-    make_fence,
     may_delete,
     take_mark,
-    unprepared,
     verify_no_foreign_child,
 )
 from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.fence import make_fence, unprepared
+from parkazoo.protocol.old_place import clear_moves
 from parkazoo.protocol.ops.creates import (
     decide,
     has_mirror,
@@ -366,7 +366,7 @@ class Attempt:
         if pinned.is_native:
             self._before[index] = last_of_native(pinned, version)[:-1]
         elif pinned.mirror.ensemble == self.ensemble:
-            self._before[index] = yield from _last_of_mirrored_here(pinned)
+            self._before[index] = yield from _last_of_mirrored_here(self.context, pinned)
         elif (yield from may_delete(pinned)):
             self._planned[index] = pinned
         return True
@@ -392,10 +392,12 @@ class Attempt:
                 yield from verify_whole(d)
             return not sent.is_own or isinstance(error, NoNodeError)
         try:
-            has_marks = bool((yield from ask(d.home.ensemble, GetChildren(d.pin, None))))
+            marks = yield from ask(d.home.ensemble, GetChildren(d.pin, None))
         except NoNodeError:
             return True
-        return has_marks and (yield from ask(d.home.ensemble, Exists(d.proof, None))) is None  # one has come
+        if (yield from ask(d.home.ensemble, Exists(d.proof, None))) is None:
+            return bool(marks)  # one has come
+        return bool(marks) and not (yield from clear_moves(self.context, d, marks))
 
 
 def _undo(made: list[WriteRequest]) -> list[WriteRequest]:
@@ -426,7 +428,7 @@ def _fences_from(seen: dict[str, list[int]], steps: Sequence[WriteRequest]) -> I
             yield step._replace(version=min((each for each in versions if each >= 0), default=-1))
 
 
-def _last_of_mirrored_here(d: Directory) -> Operation[list[WriteRequest]]:
+def _last_of_mirrored_here(context: Context, d: Directory) -> Operation[list[WriteRequest]]:
     """The steps in front of the delete of a home, if its mirror is on the same ensemble.
 
     The fence goes up with them, so that no promotion that began earlier can land.
@@ -434,6 +436,7 @@ def _last_of_mirrored_here(d: Directory) -> Operation[list[WriteRequest]]:
     fence = yield from make_fence(d)
     try:
         marks = yield from ask(d.home.ensemble, GetChildren(d.pin, None))
+        marks = yield from clear_moves(context, d, marks)
     except NoNodeError:
         return []
     steps: list[WriteRequest] = [SetData(d.fence, b"", fence.version)]

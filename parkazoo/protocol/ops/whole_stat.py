@@ -68,7 +68,10 @@ def complete_stat(
             return stat if is_same else with_mirror(stat, None)  # gone since: it was empty before
         if isinstance(pin, Exception):
             raise pin
-        d = yield from decided(context, d, pin[0])
+        try:
+            d = yield from decided(context, d, pin[0])
+        except NoNodeError:
+            return with_mirror(stat, None)
         places.remember(d, since)
         if d.mirror != asked:
             (beside,) = yield from context.read(d.path, of_children(d, exists))

@@ -141,7 +141,10 @@ def locate(
         if not is_missing(stat) and not isinstance(stat, Exception):
             places.remember_found(above, since)
         if not isinstance(pin, Exception):
-            found = yield from decided(context, d, pin[0])
+            try:
+                found = yield from decided(context, d, pin[0])
+            except NoNodeError:  # it has gone while it was about to move
+                continue
             places.remember(found, since)
             return found
         if not isinstance(pin, NoNodeError):
@@ -208,11 +211,28 @@ def as_pinned(context: Context, d: Directory) -> Operation[Directory]:
 
 
 def decided(context: Context, d: Directory, data: bytes) -> Operation[Directory]:
-    """The directory with its children where the data of its pin says.
+    """The directory with its children where the data of its pin says, or will say when it has moved.
+
+    :raises ClusterMapError: it names an ensemble that the map beside it does not know.
+    :raises NoNodeError: the pin has gone meanwhile.
+    """
+    hold = context.hold
+    while hold is not None and hold.concerns(d.path):
+        yield ()
+        refused, pin = yield (d.home.ensemble, Delete(d.pin, IMPOSSIBLE)), (d.home.ensemble, GetData(d.pin, None))
+        for answer in (() if isinstance(refused, REFUSED) else (refused,), pin):
+            if isinstance(answer, Exception):
+                raise answer
+        data = pin[0]
+    return (yield from named_by(context, d, data))
+
+
+def named_by(context: Context, d: Directory, data: bytes) -> Operation[Directory]:
+    """The directory with its children where the data of a pin says, whatever has become of that.
 
     The first request to a copy that a move has made must not meet a server that lags and does not show it yet.
 
-    :raises ClusterMapError: it names one that the map beside it does not know.
+    :raises ClusterMapError: see :func:`decided`.
     """
     pin = decode_pin(data)
     if pin is not None and pin.is_native:

@@ -52,6 +52,8 @@ class Places:
         is plain: `first` decides for ever.
     :param lock: held for a moment while the memory changes; None if only one thread uses this.
     :param leaving: ensembles that no new pin may name. :param gone: those of them that hold nothing for ever.
+    :param moving: a directory that moves. It is never guessed: its place of before may still be there, and dead.
+        Nor is it remembered where its children are, until :meth:`trust_pin`.
     :ivar bootstrap: index of the ensemble that answers for ``/zookeeper``.
     :ivar count: goes up with each own create and delete.
     :ivar known: returns where a path and its children are, as far as is known.
@@ -64,10 +66,12 @@ class Places:
         lock: AbstractContextManager[object] | None = None,
         leaving: frozenset[int] = frozenset(),
         gone: frozenset[int] = frozenset(),
+        moving: str = "",
     ) -> None:
         self.first = first
         self.leaving = leaving
         self._gone = gone
+        self._moving = self._untrusted = moving
         self.guess = guess or by_first(first)
         self._is_plain = guess is None
         self.bootstrap = first.bootstrap
@@ -127,6 +131,10 @@ class Places:
             where = NATIVE
         else:
             where, certainty, is_decided = self.guess(path), GUESS, False
+            if path == self._moving:
+                return Directory(
+                    path, home, Place(ensemble, mirror_path(path) + OF_GENERATION), False, GUESS, False
+                )
         if where != NATIVE:
             name = path.replace("%", "%25").replace("/", "%2F")  # as mirror_path(): called often
             return Directory(path, home, Place(where, f"{MIRRORS}/{name}"), False, certainty, is_decided)
@@ -193,7 +201,7 @@ class Places:
         if self._hints.get(d.path) == hint or (d.is_native and d.certainty == CERTAIN):
             return
         with self._lock:
-            if since < self._forgotten or since < self._begun.get(d.path, 0):
+            if since < self._forgotten or since < self._begun.get(d.path, 0) or d.path == self._untrusted:
                 return
             if len(self._hints) >= REMEMBERED:
                 self._hints.clear()
@@ -229,8 +237,19 @@ class Places:
             self._hints = {
                 path: hint
                 for path, hint in before._hints.items()
-                if hint[0] is None or hint[0].ensemble not in self._gone
+                if (hint[0] is None or hint[0].ensemble not in self._gone) and path != self._untrusted
             }
+            self._forget_directories()
+
+    def trust_pin(self) -> None:
+        """The mark of the move is gone: what the pin says from now on holds."""
+        with self._lock:
+            self._untrusted = ""
+
+    def guess_again(self) -> None:
+        """Nothing moves any more, and nothing is left of it."""
+        with self._lock:
+            self._moving = self._untrusted = ""
             self._forget_directories()
 
     def remember_childless(self, path: str) -> None:
