@@ -59,7 +59,8 @@ class Following(Generic[MemberT]):
         self._acknowledge = acknowledge
         self._part = part
         self._parting: dict[str, int] = {}  # as operations know it, see :attr:`ClusterMap.parting`
-        self._holding: Holding | None = None  # if a directory moves, or did so lately
+        self._last_move = ""  # the same, see :attr:`ClusterMap.last_move`
+        self._holding: Holding | None = None  # if a directory moves
         self._form_change: FormChange | None = None  # that is under way
         self._is_rewatching = False
         self._work_by_pins()
@@ -83,7 +84,7 @@ class Following(Generic[MemberT]):
         if self.is_changing or self._is_rewatching or not self._has_move_ended():
             return
         is_other = driver.context.form < cluster_map.form or cluster_map.parting != self._parting
-        if is_other or self._begins_to_move():
+        if is_other or cluster_map.last_move != self._last_move:
             self._form_change = FormChange(
                 self._runtime,
                 driver,
@@ -102,13 +103,6 @@ class Following(Generic[MemberT]):
             driver.context.places.decide_by(self._guess(driver.context.form))
         self._acknowledge()
         self.part()
-
-    def _begins_to_move(self) -> bool:
-        """Whether the map says that a directory moves, and operations do not know it."""
-        cluster_map = self._roster.cluster_map
-        assert cluster_map is not None
-        move, holding = cluster_map.move, self._holding
-        return move is not None and (holding is None or holding.hold.moving.name != move.name)
 
     def _has_move_ended(self) -> bool:
         """Whether nothing waits for the end of a move that the map says is over; else it goes on then."""
@@ -195,11 +189,13 @@ class Following(Generic[MemberT]):
                 frozenset(map(roster.names.index, names)) for names in (self._parting, roster.cluster_map.gone)
             )
             move, moving, hold = roster.cluster_map.move, "", None
-            if move is not None:
-                if self._begins_to_move():
+            if move is None:
+                self._holding = None
+            else:
+                if self._holding is None or self._holding.hold.moving.name != move.name:
                     self._holding = Holding(self._runtime, driver, move, self.go_on, self._is_stopping)
-                assert self._holding is not None
                 moving, hold = move.directory, self._holding.hold
+            self._last_move = roster.cluster_map.last_move
             places = Places(roster.placement, self._guess(form), self._runtime.make_lock(), leaving, gone, moving)
             if hold is not None and hold.is_over:
                 places.trust_pin()

@@ -67,9 +67,10 @@ class FormChange:
             return
         self._polls = 0
         self._begin()
-        if self._is_urgent or not is_empty:  # a thread that is still there may come with an operation
+        fails = self._is_urgent or not is_empty  # a thread that is still there may come with an operation
+        if fails:
             self._fail_older()
-        if not self._is_patient:
+        if fails or not self._is_patient:
             self._fail_waiting()  # nothing of the newer form is there yet
         self._gate.open()
         self._await_older()

@@ -16,7 +16,8 @@ primary: a change is published when it is set there. Then it is written to the c
       "retired": ["d"],                              names that were taken out, if any were; no ensemble gets them
       "leaving": {"c": 7},                           takes no new directory since map 7, so that it can go
       "gone": {"e": "h9:2181"},                      has left, and held nothing; its place in the order stays
-      "move": {...}                                  a directory whose children move (``moving.py``)
+      "move": {...},                                 a directory whose children move (``moving.py``)
+      "moved": "1f0c..."                             the last move that has ended, one way or the other
     }
 
 The weights are shares of the directories. Ensembles that have come since are the last of the placement, without
@@ -56,7 +57,7 @@ from parkazoo.protocol.epochs import (
 )
 from parkazoo.protocol.guess import Guess
 from parkazoo.protocol.moving import Moving, read_move
-from parkazoo.protocol.placement import ENSEMBLE, MAP, Placement
+from parkazoo.protocol.placement import ENSEMBLE, GENERATION, MAP, Placement
 from parkazoo.protocol.rendezvous import rendezvous
 
 FORMAT = 2
@@ -78,6 +79,7 @@ KEYS = frozenset(
             "leaving",
             "gone",
             "move",
+            "moved",
         ),
         *("form", "epochs"),
     }
@@ -145,7 +147,7 @@ class ClusterMap:
     :param retired: names of ensembles that were taken out and are not back. Clients may still use these by them.
     :param leaving: the ensembles that no new pin may name, and the number of the map that began that.
     :param gone: the ensembles that have left, which hold nothing, and their last hosts.
-    :param move: of the directory whose children move.
+    :param move: of the directory whose children move. :param moved: the name of the last move that has ended.
     :raises ClusterMapError: if an invariant does not hold.
     """
 
@@ -164,6 +166,7 @@ class ClusterMap:
     leaving: Mapping[str, int] = field(default_factory=dict)
     gone: Mapping[str, str] = field(default_factory=dict)
     move: Moving | None = field(default=None)
+    moved: str = field(default="")
 
     def __post_init__(self) -> None:
         if not self.cluster:
@@ -205,6 +208,8 @@ class ClusterMap:
                 raise ClusterMapError(f"ensemble {name} leaves, and has a weight")
             if name in self.leaving and name in self.gone:
                 raise ClusterMapError(f"ensemble {name} leaves, and has left")
+        if self.moved and not GENERATION.fullmatch(self.moved):
+            raise ClusterMapError(f"{quoted(self.moved)} is no name of a move")
         if self.move is not None:
             self._verify_move(self.move)
 
@@ -338,7 +343,13 @@ class ClusterMap:
         """The next map, in which a directory moves, or none does."""
         if move is not None and self.move is not None and move.name != self.move.name:
             raise ClusterMapError(f"{self.move.directory} moves: one directory moves at a time")
-        return replace(self, epoch=self.epoch + 1, move=move)
+        moved = self.move.name if move is None and self.move is not None else self.moved
+        return replace(self, epoch=self.epoch + 1, move=move, moved=moved)
+
+    @property
+    def last_move(self) -> str:
+        """The name of the last move that has begun. Older operations may know another place of the directory."""
+        return self.moved if self.move is None else self.move.name
 
     def make_placement(self) -> Placement:
         """Where znodes live by the first epoch; the ensembles' indexes are positions in :attr:`names`.
@@ -381,6 +392,8 @@ class ClusterMap:
             document["gone"] = dict(self.gone)
         if self.move is not None:
             document["move"] = self.move.to_document()
+        if self.moved:
+            document["moved"] = self.moved
         return with_epochs(document | {"form": self.form.word}, self.epochs).encode()
 
     @classmethod
@@ -402,7 +415,7 @@ class ClusterMap:
                 f"it has format {number}, which this ParKazoo does not know, only {FORMAT}{advice}"
             )
         move = read_move(typed(document, "move", dict)) if "move" in document else None
-        document = {"retired": [], "leaving": {}, "gone": {}, "move": {}} | document
+        document = {"retired": [], "leaving": {}, "gone": {}, "move": {}, "moved": ""} | document
         verify_keys(document, KEYS)
         if document["hash"] != HASH:
             raise ClusterMapError(f"it asks for hash {quoted(document['hash'])}; this ParKazoo knows {HASH}")
@@ -435,6 +448,7 @@ class ClusterMap:
             leaving=leaving,
             gone=gone,
             move=move,
+            moved=typed(document, "moved", str),
         )
 
 

@@ -23,11 +23,14 @@ class TestMap(unittest.TestCase):
         moved = holds.with_move(MOVE._replace(has_switched=True))
         over = moved.with_move(None)
         self.assertEqual([each.epoch for each in (holds, moved, over)], [2, 3, 4])
-        self.assertEqual(replace(over, epoch=1), MAP)
+        self.assertEqual(replace(over, epoch=1, moved=""), MAP)
+        self.assertEqual([each.last_move for each in (MAP, holds, moved, over)], ["", NAME, NAME, NAME])
+        self.assertEqual(over.with_move(MOVE._replace(name=OTHER)).last_move, OTHER)
         for each in (holds, moved, over):
             self.assertTrue(each.continues(MAP))
             self.assertEqual(ClusterMap.from_json(each.to_json()), each)
         self.assertNotIn("move", json.loads(over.to_json()))
+        self.assertNotIn("moved", json.loads(MAP.to_json()))
 
     def test_one_at_a_time(self) -> None:
         with self.assertRaisesRegex(ClusterMapError, "^/app/jobs moves: one directory"):
@@ -81,6 +84,9 @@ class TestMap(unittest.TestCase):
             self.refuse(document, {each: value for each, value in document["move"].items() if each != key})
         for value in (*OTHER_VALUES, {**document["move"], "more": 1}, {**document["move"], "from": ["a"]}):
             self.refuse(document, value)
+        for value in (each for each in OTHER_VALUES if each != ""):
+            with self.subTest(value), self.assertRaises(ClusterMapError):
+                ClusterMap.from_json(json.dumps({**document, "moved": value}).encode())
 
     def refuse(self, document: object, move: object) -> None:
         with self.assertRaises(ClusterMapError) as caught:

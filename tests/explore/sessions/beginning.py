@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.pin import NATIVE_PIN
 from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, MAP, Placement
 from parkazoo.protocol.plans import PLANS
 from tests.explore.alone import make_context, must, outcome, prepared
 from tests.explore.model import Model
+from tests.explore.sessions.command import HOLDS, MOVED, Command
 from tests.explore.sessions.scenario import SessionScenario
+from tests.where_is import where_is
 
 NAMES = "abc"
 
@@ -21,11 +25,18 @@ NAMES = "abc"
 def map_of(scenario: SessionScenario, epoch: int) -> ClusterMap:
     """Each epoch has other addresses. Those that come have no weight, and come one with each epoch; then forms.
 
-    If the last one leaves, it is leaving in the second map, and has left in the third.
+    If the last one leaves, it is leaving in the second map, and has left in the third. A directory that moves is
+    held in the second map, and has moved in the third.
     """
     first = scenario.ensembles - scenario.come
     names = NAMES[: min(first + epoch - 1, scenario.ensembles)]
     hosts = {name: f"{name}{epoch}:1" for name in names}
+    if scenario.moves:
+        first_map = ClusterMap("c", hosts, tuple(names), names[0], epoch, form=Form.GROWN)
+        moving = Command.of(first_map.make_placement(), scenario.moves).entry(names)
+        if epoch not in (HOLDS, MOVED):
+            return first_map if epoch < HOLDS else replace(first_map, moved=moving.name)
+        return replace(first_map, move=moving._replace(has_switched=epoch == MOVED))
     form = Form(scenario.begins + max(0, min(epoch - 1 - scenario.come, scenario.rises)))
     if not scenario.leaves:
         return ClusterMap("c", hosts, tuple(names), names[0], epoch, unweighted=tuple(names[first:]), form=form)
@@ -50,7 +61,16 @@ def beginning(scenario: SessionScenario) -> Model:
     for path in (*made, *(f"{directory}/w" for directory in directories(placement, first))):
         request = Create(path, b"", OPEN_ACL_UNSAFE, 0)
         must(outcome(model, PLANS[Create.type].operation(context, request)))
+    if scenario.moves and scenario.moves not in made:
+        _make_native(model, placement, scenario.moves)
     return model
+
+
+def _make_native(model: Model, placement: Placement, path: str) -> None:
+    """A directory whose children are below its home, as its pin says, and a znode w in it."""
+    d = where_is(placement, path)
+    for znode, data in ((path, b""), (d.pin, NATIVE_PIN), (d.proof, b""), (f"{path}/w", b"")):
+        must(model.execute(d.home.ensemble, Create(znode, data, OPEN_ACL_UNSAFE, 0)))
 
 
 def directories(placement: Placement, ensembles: int) -> list[str]:

@@ -11,6 +11,7 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import Callback, WatchedEvent
 
 from parkazoo.engine.form_change import POLL_S
+from parkazoo.engine.holding import MOST_PAUSE_S
 from parkazoo.protocol.server_list import Server
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.wire.attempt import ConnectAttempt
@@ -116,7 +117,7 @@ class Runtime:
     """What runs the session.
 
     :ivar give_up: what the timer of a suspended client would call.
-    :ivar looks: what is to be looked at again soon.
+    :ivar looks: what is to be looked at again soon. :ivar holds: the same, of the mark of a move.
     """
 
     gate = Gate()
@@ -126,6 +127,7 @@ class Runtime:
         self.loop = Loop()
         self.give_up: Callable[[], None] | None = None
         self.looks: deque[Callable[[], None]] = deque()
+        self.holds: deque[Callable[[], None]] = deque()
         self.new_mark = Marks(f"p{index}-")
         self._handler = handler
         self._numbers = 1000 * (index + 1)
@@ -142,6 +144,8 @@ class Runtime:
     def call_later(self, delay_s: float, call: Callable[[], None]) -> Runtime:
         if delay_s == POLL_S:
             self.looks.append(call)
+        elif delay_s <= MOST_PAUSE_S:
+            self.holds.append(call)
         else:
             self.give_up = call
         return self

@@ -16,6 +16,7 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.engine.form_change import MOST_POLLS
 from parkazoo.engine.gather import Slot
+from parkazoo.engine.holding import MOST_LOOKS
 from parkazoo.engine.session import Session
 from parkazoo.kazoo_private import Create, GetData
 from parkazoo.protocol.cluster_map import parse_hosts
@@ -97,11 +98,17 @@ class GiveUp(NamedTuple):
     """The client has been suspended for too long."""
 
 
+class Look(NamedTuple):
+    """It is time to look at the mark of a move. :param is_impatient: once too often."""
+
+    is_impatient: bool
+
+
 class CallBack(NamedTuple):
     """The watch thread makes its next call."""
 
 
-Input = Try | Accept | Tell | Lose | Wait | Hurry | GiveUp | CallBack
+Input = Try | Accept | Tell | Lose | Wait | Hurry | GiveUp | Look | CallBack
 
 
 def plain(item: Input) -> Hashable:
@@ -285,6 +292,11 @@ class Client:
         elif isinstance(item, Hurry):
             for _ in range(MOST_POLLS + 1):
                 self._runtime.look()
+        elif isinstance(item, Look):
+            holding = self.session._following._holding if self.session._following is not None else None
+            if item.is_impatient and holding is not None:
+                holding._looks = MOST_LOOKS
+            self._runtime.holds.popleft()()
         elif isinstance(item, CallBack):
             self._handler.callbacks.popleft()()
         else:
@@ -375,7 +387,14 @@ class Client:
     @property
     def parting(self) -> frozenset[tuple[str, int]]:
         following = self.session._following
-        return frozenset(following._parting.items() if following is not None else ())
+        if following is None:
+            return frozenset()
+        moving = {following._last_move: 1} if following._last_move else {}
+        return frozenset({**following._parting, **moving}.items())
+
+    @property
+    def is_holding(self) -> bool:
+        return bool(self._runtime.holds)
 
     def parted(self) -> frozenset[int]:
         left = self._gone().keys() - {each.name for each in self.session.roster.members}

@@ -7,9 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kazoo.security import OPEN_ACL_UNSAFE
+from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from parkazoo.kazoo_private import Create, Delete, Exists, GetData, SetData, Transaction
+from parkazoo.kazoo_private import (
+    Create,
+    Delete,
+    Exists,
+    GetACL,
+    GetChildren,
+    GetChildren2,
+    GetData,
+    SetACL,
+    SetData,
+    Transaction,
+)
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import Placement
 from parkazoo.types.znodes import Watch
@@ -123,6 +134,35 @@ LEAVING: Mapping[str, Program] = {  # what the client does while ensemble b leav
     "b leaves, hold": [hold(B), get(A)],
     "b leaves, all at once": at_once(get(B, WATCH), hold(B), get(A, WATCH)),
 }
+MIRRORED = A or B  # its home is on the other ensemble
+AT_HOME = next(path for path in (f"/n{number}" for number in range(100)) if Placement(2).is_native(path))
+
+
+def moving(d: str) -> Mapping[str, Program]:
+    """What a client does while the children of a directory move."""
+    x, number = f"{d}/x", Create(f"{d}/", b"", OPEN_ACL_UNSAFE, SEQUENCE)
+    return {
+        "set, get": [set_(d), get(d), set_(d), get(d)],
+        "make, list": [create(x), GetChildren(d, None), Delete(x, -1), GetChildren2(d, None)],
+        "count": [number, number, Exists(d, None)],
+        "delete": [*emptied(d), Exists(d, None)],
+        "delete in vain": [Delete(d, -1), get(d)],
+        "make again": [*emptied(d), create(d), create(x), GetChildren(d, None)],
+        "make below": [create(x), create(f"{x}/y"), GetChildren(x, None), Delete(f"{x}/y", -1), Delete(x, -1)],
+        "by transaction": [Transaction([create(x), set_(d)]), Transaction([Delete(x, -1), set_(d)]), get(d)],
+        "delete by transaction": [Transaction(emptied(d)), Exists(d, None)],
+        "set acls": [SetACL(d, READ_ACL_UNSAFE, -1), Exists(d, None), GetACL(d)],
+        "at once": at_once(create(x), get(d), GetChildren(d, None), Delete(x, -1), Exists(d, None)),
+        "in groups": in_groups([set_(d), create(x)], [GetChildren(d, None), set_(d), number], [get(d)]),
+        "read elsewhere": in_groups([get(A), set_(d)], [get(A), GetChildren("/", None), get(d)]),
+    }
+
+
+MOVING: Mapping[str, tuple[str, Program]] = {
+    f"{kind} moves, {name}": (path, program)
+    for kind, path in (("mirrored", MIRRORED), ("native", AT_HOME))
+    for name, program in moving(path).items()
+}
 OTHERS: Mapping[str, Sequence[Program]] = {
     "nothing": [],
     "sets": [[set_(B), set_(A)]],
@@ -140,6 +180,7 @@ TWICE, WHOLE = "m" * 3, "m" * 6  # two forms on two ensembles, as far as the sec
 OF_RISE = (TWICE, *(TWICE + each for each in ("l", "f", "fl")), WHOLE)
 OF_RISE += tuple(WHOLE + each for each in ("l", "f", "le", "lfp", "lle"))
 LEFT = "m" * 4  # two maps on two ensembles
+OF_MOVES = ("", "l", "e", "o", "x", "i", "ll", "le", "lo", "lx", "lp", "eo", "ex", "oi", "llo")
 OF_LEAVING = (LEFT, *(LEFT + each for each in ("l", "e", "ll", "le", "lf", "lp", "lg")))
 STARTS = ("a", "b", "ab")
 PACES = ("at once", "apart", "slow")
@@ -167,6 +208,7 @@ class Sessions:
         known |= {name: (3, 3, each, PLAIN) for name, each in OF_THREE.items()}
         known |= {name: (*each, PLAIN) for name, each in GROWING.items()}
         known |= {name: (2, 2, each, Form.GROWN) for name, each in LEAVING.items()}
+        known |= {name: (2, 2, each, Form.GROWN) for name, (_, each) in MOVING.items()}
         first, last, program, begins = {**known, **RISING}[self.program]
         other = [program] if self.other == ALIKE else OTHERS[self.other]
         return SessionScenario(
@@ -179,6 +221,7 @@ class Sessions:
             begins=begins,
             rises=Form.GROWN - begins if self.program in RISING else 0,
             leaves=self.program in LEAVING,
+            moves=MOVING[self.program][0] if self.program in MOVING else "",
             is_apart=self.pace == "apart",
             is_slow=self.pace == "slow",
         )
@@ -194,5 +237,6 @@ class Sessions:
         rises = itertools.product(RISING, ["nothing"], OF_RISE, ["a"], PACES)
         rise = itertools.product(RISING, [ALIKE], OF_RISE, ["a"], ["apart"])
         left = itertools.product(LEAVING, ["nothing", ALIKE, *EMPTYING], OF_LEAVING, ["a", "ab"], ["apart"])
-        for words in itertools.chain(alone, two, three, grows, grow, rises, rise, left):
+        moves = itertools.product(MOVING, ["nothing", ALIKE], OF_MOVES, STARTS, ["apart"])
+        for words in itertools.chain(alone, two, three, grows, grow, rises, rise, left, moves):
             yield cls(*words)

@@ -68,9 +68,24 @@ def check_form(form: Form | None, published: Form) -> None:
 
 def oldest_registered(world: World, ensemble: int) -> int:
     """The oldest epoch that any session says there."""
+    return min(_said(world, ensemble).values(), default=world.copies[0])
+
+
+def oldest_used(world: World, ensemble: int) -> int:
+    """The same, of the sessions that clients have. Others end some time."""
+    used = {registration_path(client.position.ports[ensemble].session) for client in world.clients}
+    said = _said(world, ensemble)
+    return min((said[path] for path in said.keys() & used), default=world.copies[0])
+
+
+def _said(world: World, ensemble: int) -> dict[str, int]:
+    """The epochs of registrations, by path."""
     nodes = world.model.nodes[ensemble]
-    said = [decode_registration(znode.data) for path, znode in nodes.items() if path.startswith(f"{CLIENTS}/")]
-    return min((int(str(each["epoch"])) for each in said), default=world.copies[0])
+    return {
+        path: int(str(decode_registration(znode.data)["epoch"]))
+        for path, znode in nodes.items()
+        if path.startswith(f"{CLIENTS}/")
+    }
 
 
 def names_in_pins(world: World) -> set[str]:

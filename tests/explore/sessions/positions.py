@@ -87,6 +87,7 @@ class Positions:
             client.session._standing.is_failing,
             client.has_right_hosts(),
             client.parting,
+            client.is_holding,
             client.parted(),
         )
 

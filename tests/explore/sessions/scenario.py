@@ -20,6 +20,8 @@ class SessionScenario:
     :param ensembles: how many there are. :param come: so many of them come while the map changes.
     :param begins: the form of the map at first. :param rises: so many forms come after the ensembles.
     :param leaves: the last ensemble leaves, in two steps.
+    :param moves: the directory whose children move to the other ensemble; empty if none does. Then the command may
+        also lose its patience (o), or die (x), and a client may lose its own (i).
     :param is_apart: answers are read some time after they were sent.
     :param is_slow: so are the answers of a handshake.
     """
@@ -33,5 +35,6 @@ class SessionScenario:
     begins: Form = Form.PLAIN
     rises: int = 0
     leaves: bool = False
+    moves: str = ""
     is_apart: bool = False
     is_slow: bool = False

@@ -14,7 +14,7 @@ from parkazoo.protocol.past import CATCH_UP
 from parkazoo.protocol.placement import CLIENTS, MAP, Placement
 from tests.explore.scenario import Bounds
 from tests.explore.sessions import judge, ledger
-from tests.explore.sessions.beginning import NAMES, beginning, map_of
+from tests.explore.sessions.beginning import NAMES, beginning, directories, map_of
 from tests.explore.sessions.client import (
     ASKING,
     GREETING,
@@ -25,15 +25,27 @@ from tests.explore.sessions.client import (
     GiveUp,
     Hurry,
     Input,
+    Look,
     Lose,
     Tell,
     Try,
     Wait,
     plain,
 )
+from tests.explore.sessions.command import DEAD, ENDED, EXACT, MARKED, NOTHING, Command
 from tests.explore.sessions.positions import Positions
+from tests.explore.sessions.results import check_results
 from tests.explore.sessions.scenario import SessionScenario
-from tests.explore.sessions.world import PROGRESS, ClientState, Move, Path, ServerSession, World, replaced
+from tests.explore.sessions.world import (
+    OF_COMMAND,
+    PROGRESS,
+    ClientState,
+    Move,
+    Path,
+    ServerSession,
+    World,
+    replaced,
+)
 from tests.explore.znodes import Answer, Request, Who
 
 OPERATOR = Who()
@@ -46,6 +58,23 @@ class Scheduler:
         self._names = NAMES[: scenario.ensembles]
         self.placement: Placement = map_of(scenario, 1 + scenario.come).make_placement()
         self._positions = Positions(scenario)
+        self._command = Command.of(self.placement, scenario.moves) if scenario.moves else None
+
+    @property
+    def _directories(self) -> list[str]:
+        """Those with a znode w; empty for `/`."""
+        return list(dict.fromkeys([*directories(self.placement, self.scenario.ensembles), self.scenario.moves]))
+
+    @property
+    def _is_deleted(self) -> bool:
+        """Whether a client may delete the directory that moves."""
+        programs = [program for program in self.scenario.programs if not callable(program)]
+        return any(
+            isinstance(part, Delete) and part.path == self.scenario.moves
+            for program in programs
+            for request in program
+            for part in ledger.parts(request)
+        )
 
     # ---- worlds ----------------------------------------------------------------------------------
 
@@ -55,7 +84,8 @@ class Scheduler:
         model = beginning(self.scenario)
         clients = tuple(self._positions.new(index) for index in range(len(self.scenario.programs)))
         come = self.scenario.come
-        return World(model, clients, (), (1,) * (count - come) + (0,) * come)
+        done = NOTHING if self._command is not None else ""
+        return World(model, clients, (), (1,) * (count - come) + (0,) * come, command=done)
 
     def key(self, world: World) -> Hashable:
         """What tells a world from others."""
@@ -64,7 +94,7 @@ class Scheduler:
             for each in world.clients
         )
         spent = "".join(sorted(world.spent))
-        return world.model.key(), clients, world.sessions, world.copies, world.looked, spent
+        return world.model.key(), clients, world.sessions, world.copies, world.looked, world.command, spent
 
     # ---- moves -----------------------------------------------------------------------------------
 
@@ -72,13 +102,20 @@ class Scheduler:
         """All that can happen next."""
         moves: list[Move] = []
         troubles = self.scenario.troubles
-        left = {each: troubles.count(each) > world.spent.count(each) for each in "lempgf"}
-        if left["m"]:
+        left = {each: troubles.count(each) > world.spent.count(each) for each in "lempgfoxi"}
+        if self._command is not None:
+            moves += self._of_command(self._command, world, left)
+        elif left["m"]:
             moves += [Move(0, "m", each) for each in self._changeable(world)]
             moves += [Move(0, "k", each) for each in self._to_look_at(world)]
         for index, client in enumerate(world.clients):
             if client.position.may_give_up and left["g"]:
                 moves.append(Move(index, "g"))
+            if client.position.is_holding and self._command is not None:
+                if not self._command.has_mark(world.model):
+                    moves.append(Move(index, "h"))
+                elif left["i"] or world.command == DEAD:
+                    moves.append(Move(index, "i"))
             if client.position.is_changing and left["f"]:
                 moves.append(Move(index, "f"))
             for ensemble in range(self.scenario.ensembles):
@@ -87,6 +124,38 @@ class Scheduler:
             if client.position.callbacks:
                 moves.append(Move(index, "w"))
         return moves
+
+    def _of_command(self, command: Command, world: World, left: dict[str, bool]) -> list[Move]:
+        """What the command that moves a directory may do next, and what may become of it."""
+        done, published = world.command, world.copies[0]
+        if done == DEAD:
+            return []
+        behind = [each for each, epoch in enumerate(world.copies) if epoch < published]
+        moves = [Move(0, "m", each) for each in behind]
+        source = command.source.ensemble
+        is_acknowledged = source not in behind and judge.oldest_used(world, source) >= published
+        if command.next_step(world.model, done, published, is_acknowledged):
+            moves.append(Move(0, "t"))
+        elif not behind and command.may_publish(done, published):
+            moves.append(Move(0, "m"))
+        if left["o"] and done in (MARKED, EXACT):
+            moves.append(Move(0, "o"))
+        if left["x"] and done not in (NOTHING, ENDED):
+            moves.append(Move(0, "x"))
+        return moves
+
+    def _by_command(self, command: Command, move: Move, world: World) -> World:
+        if move.kind == "x":
+            return world._replace(command=DEAD)
+        model, events = world.model.copy(), list[tuple[int, Tell]]()
+        model.on_event = lambda who, at, event: events.append((who.owners[-1], Tell(at, event)))
+        done = world.command
+        if move.kind == "o":
+            done = command.call_off(model)
+        else:
+            done = command.make(model, done, command.next_step(model, done, world.copies[0], True))
+        command.check_switch(world.model, model)
+        return _send(world._replace(model=model, command=done), events)
 
     def _kinds(self, world: World, client: ClientState, ensemble: int, left: dict[str, bool]) -> str:
         port, inbox = client.position.ports[ensemble], client.inboxes[ensemble]
@@ -124,7 +193,7 @@ class Scheduler:
         """
         before = world
         trouble = SPENT.get(move.kind, move.kind)
-        if move.kind not in PROGRESS and move.kind != "k":
+        if move.kind not in PROGRESS and move.kind not in "kt":
             world = world._replace(spent=world.spent + trouble)
         world, count = self._made(move, world), self.scenario.ensembles
         for each in range(len(world.clients)):
@@ -132,10 +201,19 @@ class Scheduler:
             judge.check_joined(count - self.scenario.come, world.clients[each].position)
         judge.check_pins(world, map_of(self.scenario, world.copies[0]))
         world = World(*world[:-1], Path(before.path, move))
-        if self.is_quiet(world):
+        if self.is_quiet(world) and not self._is_held(world):
             for each in range(len(world.clients)):
                 judge.check_quiet(self.placement, world, each)
+            if self._command is not None and len(world.clients) == 1:
+                counts = not self._command.d.is_native
+                check_results(self._directories, world.clients[0].position, counts=counts)
         return world
+
+    def _is_held(self, world: World) -> bool:
+        """Whether an operation may wait for what the command does."""
+        if self._command is None or not self._command.has_mark(world.model):
+            return False
+        return any(client.position.is_holding for client in world.clients)
 
     def _made(self, move: Move, world: World) -> World:
         index, ensemble = move.client, move.ensemble
@@ -143,6 +221,9 @@ class Scheduler:
             return self._change(world, ensemble)
         if move.kind == "k":
             return world._replace(looked=world.looked | {ensemble})
+        if move.kind in OF_COMMAND:
+            assert self._command is not None
+            return self._by_command(self._command, move, world)
         if move.kind == "e":
             session = world.session(world.clients[index].position.ports[ensemble].session)
             return self._expire(world, session)
@@ -160,6 +241,7 @@ class Scheduler:
         if move.kind in "ar":
             return self._lose(world, index, ensemble, is_done=move.kind == "a")
         items: dict[str, Input] = {"p": Wait(ensemble), "f": Hurry(), "g": GiveUp(), "w": CallBack()}
+        items |= {"h": Look(False), "i": Look(True)}
         return self._take(world, index, items[move.kind])
 
     # ---- connections -----------------------------------------------------------------------------
@@ -210,6 +292,8 @@ class Scheduler:
             form = port.forms[_answers(client.inboxes[ensemble])]
             judge.check_form(form, map_of(self.scenario, world.copies[0]).form)
             judge.check_past(self.placement, world, session, request)
+            if self._command is not None:
+                self._command.check_request(world.model, ensemble, request, self._is_deleted)
         if isinstance(request, Close):
             world, events = self._without(world, session)
             return world, events, Tell(ensemble, True)
@@ -332,6 +416,8 @@ class Scheduler:
 
     def _change(self, world: World, ensemble: int) -> World:
         epoch = next_epoch(world.copies, ensemble)
+        if self._command is not None and not ensemble:
+            epoch = self._command.may_publish(world.command, world.copies[0])
         data = map_of(self.scenario, epoch).to_json()
         is_there = bool(world.copies[ensemble])
         changed = SetData(MAP, data, -1) if is_there else Create(MAP, data, OPEN_ACL_UNSAFE, 0)

@@ -8,8 +8,8 @@ from tests.explore.scenario import Violation
 from tests.explore.sessions.beginning import NAMES
 from tests.explore.sessions.client import Tell
 from tests.explore.sessions.scenario import SessionScenario
-from tests.explore.sessions.scheduler import Scheduler, next_epoch
-from tests.explore.sessions.world import KINDS, Move, World
+from tests.explore.sessions.scheduler import Scheduler
+from tests.explore.sessions.world import KINDS, OF_COMMAND, Move, World
 from tests.explore.words import answer_in_words, in_words
 
 
@@ -31,11 +31,13 @@ def events_of(scenario: SessionScenario, moves: Sequence[Move]) -> Iterator[str]
 def _told(world: World, move: Move) -> str:
     name = NAMES[move.ensemble]
     if move.kind == "m":
-        return f"ensemble {name} gets the map of epoch {next_epoch(world.copies, move.ensemble)}"
+        return f"ensemble {name} gets the next map"
     if move.kind == "k":
         return f"the command sees that all on ensemble {name} work by the map of epoch {world.copies[0]}"
+    if move.kind in OF_COMMAND:
+        return f"{KINDS[move.kind].removesuffix(' on')}, behind: {world.command}"
     said = f"client {move.client} {KINDS[move.kind]}"
-    if move.kind in "gwf":
+    if move.kind in "gwfhi":
         return said
     port = world.clients[move.client].position.ports[move.ensemble]
     outbox = ", ".join(map(in_words, port.outbox))

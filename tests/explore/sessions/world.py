@@ -24,9 +24,15 @@ KINDS = {
     "f": "waits no longer for what is under way by the older form",
     "w": "'s watch thread makes its next call",
     "m": "the copy of the map is changed on",
+    "h": "looks at the mark of the move on",
+    "i": "has held for long, and looks at the mark of the move on",
+    "t": "the command makes its next step on",
+    "o": "the command loses its patience on",
+    "x": "the command dies on",
     "k": "the command sees that all work by the present map on",
 }
-PROGRESS = "csdw"
+PROGRESS = "csdwh"
+OF_COMMAND = "tox"
 WRITTEN = re.compile(rf"(\d)([{''.join(KINDS)}])(\d)")
 
 
@@ -84,7 +90,8 @@ class Position(NamedTuple):
     :param counts: how many answers each operation got. :param has_claims: whether the driver keeps any.
     :param form: by which operations begin. :param is_changing: whether it goes from that to the next.
     :param is_failing: whether a watch has failed to be left, by a form before, and others may yet.
-    :param parting: the ensembles of which operations know that they leave. :param parted: where the client has no
+    :param parting: the ensembles of which operations know that they leave, and the move of which they know.
+    :param is_holding: whether it is to look again at the mark of a move. :param parted: where the client has no
         session any more, because they have left.
     """
 
@@ -109,6 +116,7 @@ class Position(NamedTuple):
     is_failing: bool
     has_right_hosts: bool
     parting: frozenset[tuple[str, int]]
+    is_holding: bool
     parted: frozenset[int]
 
 
@@ -178,6 +186,7 @@ class World(NamedTuple):
     :param copies: the epoch of each ensemble's copy of the map; 0 if it has none.
     :param spent: the kinds of troubles so far.
     :param looked: where the command has seen that all work by the map that is published.
+    :param command: what it has done to move a directory, see :mod:`tests.explore.sessions.command`.
     """
 
     model: Model
@@ -186,6 +195,7 @@ class World(NamedTuple):
     copies: tuple[int, ...]
     spent: str = ""
     looked: frozenset[int] = frozenset()
+    command: str = ""
     path: Path | None = None
 
     def with_client(self, index: int, client: ClientState) -> World:
