@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -44,10 +45,11 @@ def crash_after(writes: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def end_at_sleep(end: Callable[[], None]) -> Iterator[None]:
+def end_at_sleep(end: Callable[[], None], module: str = "parkazoo.admin.rise") -> Iterator[None]:
     """A command that waits for clients calls `end` before it looks again, in place of its first pause."""
     ends = iter([end])
-    with mock.patch("parkazoo.admin.rise.time", mock.Mock(sleep=lambda seconds: next(ends, lambda: None)())):
+    pauses = mock.Mock(sleep=lambda seconds: next(ends, lambda: None)(), monotonic=time.monotonic)
+    with mock.patch(f"{module}.time", pauses):
         yield
 
 

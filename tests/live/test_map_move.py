@@ -1,0 +1,423 @@
+"""`parkazoo map move`: the children of a directory go to another ensemble while clients work."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+from unittest import mock
+
+from kazoo.security import READ_ACL_UNSAFE, make_digest_acl
+
+from parkazoo import ParKazooClient
+from parkazoo.admin import (
+    RegisteredClient,
+    Rule,
+    abort_move,
+    add_rule,
+    directory_move,
+    find_whereabouts,
+    move_directory,
+    read_history,
+    read_map,
+)
+from parkazoo.admin.moving.at_home import MovingHome
+from parkazoo.admin.moving.copying import MovingCopy
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.moving import MOVES
+from parkazoo.protocol.placement import MIRRORS, escape
+from tests.live.copies_case import CrashError
+from tests.live.grow_case import GrowCase, end_at_sleep
+from tests.live.map_case import IDENTITY, dump, error_of, output_of
+from tests.live.world import DEADLINE_S, wait_until
+
+PATH = "/d"
+
+
+class MoveCase(GrowCase):
+    """The children of /d are on one ensemble, `here`, and are to go to another, `there`."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.map = self.grow()
+        self.worker, self.states = self.client()
+        self.worker.create(f"{PATH}/x", b"1", makepath=True)
+        self.here = self.place(PATH)
+        self.there = next(name for name in "abc" if name != self.here)
+
+    def move(self, to: str | None = None, **options: Any) -> ClusterMap:
+        return move_directory(self.a, PATH, to or self.there, **{"strangers_gone": True, **options})
+
+    def assert_moved(self, to: str) -> None:
+        """All is there, and nothing is left over."""
+        self.assertEqual(self.place(PATH), to)
+        self.assert_published("a", "b", "c")
+        self.assertIsNone(read_map(self.a).move)
+        for name, client in zip("abc", self.plain, strict=True):
+            mirrors = [each for each in client.get_children(MIRRORS) if each.partition("%~")[0] == escape(PATH)]
+            self.assertEqual(len(mirrors), name == to, (name, mirrors))
+            self.assertEqual(client.get_children(MOVES) if client.exists(MOVES) else [], [])
+        home = find_whereabouts(read_map(self.a), PATH).d
+        self.assertEqual(self.plain[home.home.ensemble].get_children(home.pin), [])
+
+
+class MoveTest(MoveCase):
+    def test_it_moves(self) -> None:
+        """With all that is below."""
+        client = self.worker
+        for number in range(5):
+            client.create(f"{PATH}/s-", sequence=True)
+            client.set(f"{PATH}/x", b"%d" % number)
+        client.create(f"{PATH}/e/f/g", b"deep", makepath=True)
+        client.delete(f"{PATH}/s-0000000002")
+        stat = client.get(f"{PATH}/x")[1]
+        steps: list[str] = []
+        moved = self.move(tell=steps.append)
+        self.assert_moved(self.there)
+        self.assertEqual(moved.epoch, self.map.epoch + 3)
+        self.assertRegex(
+            "\n".join(steps),
+            rf"^copied \d+ znodes from {self.here} to {self.there}\n/d has moved to {self.there}: operations "
+            rf"there have waited for \d+ ms\ndeleted what was on {self.here}$",
+        )
+        names = ["e", "s-0000000001", "s-0000000003", "s-0000000004", "s-0000000005", "x"]
+        for each in (client, self.client()[0]):
+            self.assertEqual(sorted(each.get_children(PATH)), names)
+            self.assertEqual(each.get(f"{PATH}/e/f/g")[0], b"deep")
+            data, now = each.get(f"{PATH}/x")
+            self.assertEqual((data, now.version, now.aversion), (b"4", stat.version, stat.aversion))
+        self.assertEqual(client.create(f"{PATH}/s-", sequence=True), f"{PATH}/s-0000000007")
+        self.assertEqual(self.states, [])
+        told = [each.what for each in read_history(self.a)][-3:]
+        about = f"move of {PATH} from {self.here} to {self.there}"
+        self.assertEqual(told, [f"{about}: begun", f"{about}: the children are there", f"{about}: done"])
+
+    def test_nothing_to_do(self) -> None:
+        told: list[str] = []
+        self.assertEqual(self.move(self.here, tell=told.append), self.map)
+        self.assertEqual(told, [])
+        out = output_of("map", "move", PATH, "--to", self.here, "--hosts", self.a)
+        self.assertEqual(out, f"nothing to do: the children of {PATH} are there already\n")
+
+    def test_its_own_place(self) -> None:
+        """Without --to it goes where the map puts new directories."""
+        add_rule(self.a, Rule(PATH, (self.there,)))
+        out = output_of("map", "move", PATH, "--hosts", self.a, "--strangers-gone")
+        self.assertRegex(
+            out, rf"(?s)copied 1 znodes from {self.here} to {self.there}\n.* have waited for \d+ ms\n"
+        )
+        self.assert_moved(self.there)
+
+    def test_below_a_chroot(self) -> None:
+        self.worker.create(f"{PATH}/e/f", makepath=True)
+        on = self.place(f"{PATH}/e")
+        to = next(name for name in "abc" if name != on)
+        output_of("map", "move", "/e", "--to", to, "--hosts", f"{self.a}{PATH}", "--strangers-gone")
+        self.assertEqual((self.place(f"{PATH}/e"), self.place(PATH)), (to, self.here))
+
+    def test_deleted_and_made_anew(self) -> None:
+        self.move()
+        self.worker.delete(PATH, recursive=True)
+        self.worker.create(f"{PATH}/y", makepath=True)
+        self.assertEqual(self.place(PATH), self.here)
+        self.move()
+        self.assert_moved(self.there)
+        self.assertEqual(self.worker.get_children(PATH), ["y"])
+
+
+class WorkTest(MoveCase):
+    def test_under_load(self) -> None:
+        """Three clients use the directory all the time, while it goes round. Each answer is one tree's."""
+        clients = [self.client() for _ in range(3)]
+        stop, wrong = threading.Event(), list[object]()
+        numbers: list[list[int]] = [[] for _ in clients]
+
+        def work_once(at: int, client: ParKazooClient, version: int) -> None:
+            own = f"{PATH}/own{at}"
+            made = client.create(f"{PATH}/s-", sequence=True)
+            numbers[at].append(int(made[-10:]))
+            stat = client.set(own, b"%d" % version)
+            data, _ = client.get(own)
+            if (stat.version, data) != (version, b"%d" % version):
+                wrong.append((own, stat, data, version))
+            names = client.get_children(PATH)
+            if made[len(PATH) + 1 :] not in names:
+                wrong.append((made, names))
+            client.delete(made)
+            client.create(f"{own}-{version % 3}/f", makepath=True)
+            client.delete(f"{own}-{version % 3}", recursive=True)
+
+        def work(at: int, client: ParKazooClient) -> None:
+            try:
+                client.create(f"{PATH}/own{at}")
+                for version in itertools.count(1):
+                    work_once(at, client, version)
+                    if stop.is_set():
+                        return
+            except Exception as error:
+                wrong.append(error)
+
+        threads = [threading.Thread(target=work, args=(at, client)) for at, (client, _) in enumerate(clients)]
+        for thread in threads:
+            thread.start()
+        for to in ("abc".replace(self.here, "") + self.here) * 2:
+            least = [len(each) + 1 for each in numbers]
+            wait_until(partial(self.are_there, numbers, least), "all work")
+            self.move(to)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+        self.assert_moved(self.here)
+        all_numbers = [number for each in numbers for number in each]
+        self.assertEqual(len({*all_numbers}), len(all_numbers))
+        self.assertEqual([each == sorted(each) for each in numbers], [True] * 3)
+        self.assertEqual([states for _, states in clients], [[]] * 3)
+
+    def are_there(self, numbers: list[list[int]], least: list[int]) -> bool:
+        return all(len(each) >= number for each, number in zip(numbers, least, strict=True))
+
+
+class EndsTest(MoveCase):
+    """Commands whose process ends behind a step, and the next one. (Behind each write: admin/test_directory_move.)"""
+
+    # What makes the step, and which of its calls.
+    COPIED = MovingCopy, "bring", 1
+    MARKED = MovingHome, "leave_mark", 1
+    HELD = directory_move, "publish_on", 1
+    EXACT = MovingCopy, "make_exact", 1
+    SEALED = MovingCopy, "seal", 1
+    SWITCHED = MovingHome, "switch", 1
+    MOVED = directory_move, "publish_on", 2
+    DELETED = directory_move, "delete_place", 1
+    OVER = directory_move, "publish_on", 3
+
+    def setUp(self) -> None:
+        super().setUp()
+        impatient = mock.patch("parkazoo.engine.holding.MOST_LOOKS", 3)
+        impatient.start()
+        self.addCleanup(impatient.stop)
+
+    @contextmanager
+    def ends_behind(self, owner: Any, name: str, number: int) -> Iterator[None]:
+        step, count = getattr(owner, name), itertools.count(1)
+
+        def step_and_end(*arguments: Any, **options: Any) -> Any:
+            found = step(*arguments, **options)
+            if next(count) == number:
+                raise CrashError
+            return found
+
+        with mock.patch.object(owner, name, step_and_end), self.assertRaises(CrashError):
+            yield
+
+    def test_the_next_one_goes_on(self) -> None:
+        """A client that has waited long enough takes the mark away."""
+        steps = (
+            self.COPIED,
+            self.MARKED,
+            self.HELD,
+            self.EXACT,
+            self.SEALED,
+            self.SWITCHED,
+            self.MOVED,
+            self.DELETED,
+            self.OVER,
+        )
+        for step in steps:
+            with self.subTest(step[1:]):
+                with self.ends_behind(*step):
+                    self.move()
+                self.worker.create(f"{PATH}/{step[1]}{step[2]}")
+                self.move()
+                self.assert_moved(self.there)
+                self.here, self.there = self.there, self.here
+        self.assertEqual(len(self.worker.get_children(PATH)), 1 + len(steps))
+        self.assertEqual(self.states, [])
+
+    def test_abort(self) -> None:
+        for step in (self.COPIED, self.HELD, self.SWITCHED):
+            with self.subTest(step[1:]):
+                with self.ends_behind(*step):
+                    self.move()
+                try:
+                    abort_move(self.a, PATH)
+                except ClusterMapError as error:
+                    self.assertEqual(step, self.SWITCHED)
+                    self.assertRegex(str(error), "^/d has moved to . already: .* --to . moves it back$")
+                    self.move()
+                    self.assert_moved(self.there)
+                    self.here, self.there = self.there, self.here
+                else:
+                    self.assert_moved(self.here)
+                self.assertEqual(self.worker.get_children(PATH), ["x"])
+        with self.refused("^there is nothing to abort: /d does not move$"):
+            abort_move(self.a, PATH)
+        self.assertEqual(self.states, [])
+
+
+class SeveralTest(MoveCase):
+    def test_at_once(self) -> None:
+        found = self.at_once(self.move, self.move, self.move)
+        self.assertEqual(found, [read_map(self.a)] * 3)
+        self.assert_moved(self.there)
+        self.assertEqual(self.states, [])
+
+    def test_of_another_directory(self) -> None:
+        self.worker.create("/e/x", makepath=True)
+        others = [name for name in "abc" if name != self.place("/e")]
+        with (
+            self.held(),
+            self.refused("^/d moves to ., and one directory moves at a time: .*--abort takes it back"),
+        ):
+            move_directory(self.a, "/e", others[0], strangers_gone=True)
+        with self.held(), self.refused(f"^/d moves to {self.there} already: "):
+            self.move(next(name for name in "abc" if name not in (self.here, self.there)))
+        self.move()
+        self.assert_moved(self.there)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """By a command that has ended in the hold."""
+        if read_map(self.a).move is None:
+            with mock.patch.object(MovingCopy, "take_over", side_effect=CrashError), suppress(CrashError):
+                self.move()
+        yield
+
+    def test_abort_of_a_command_at_work(self) -> None:
+        """While it waits for a client; it does not begin again."""
+        end = self.stay_behind("abc".index(self.here))
+        waits, result = threading.Event(), list[Any]()
+
+        def move() -> None:
+            result.extend(self.at_once(lambda: self.move(on_wait=lambda waiting: waits.set())))
+
+        moving = threading.Thread(target=move)
+        moving.start()
+        self.assertTrue(waits.wait(DEADLINE_S))
+        with self.refused("nothing to abort"):
+            abort_move(self.a, PATH)
+        end()
+        moving.join()
+        self.assertEqual(result, [read_map(self.a)])
+        self.assert_moved(self.there)
+
+
+class CalledOffTest(MoveCase):
+    def test_a_client_that_does_not_get_ready(self) -> None:
+        """It works by the present map, and does not follow: it is told, and the others go on."""
+        steps: list[str] = []
+        real = directory_move.find_behind
+
+        def find_behind(clients: Any, published: ClusterMap) -> Any:
+            """It is behind as long as there is a move."""
+            found = real(clients, published)
+            about = RegisteredClient(
+                "0xabc", "web7", 4711, "0.1.0", published.epoch - 1, "now", {self.here: "0xabc"}
+            )
+            return found and found._replace(behind=[*found.behind, about] if published.move else found.behind)
+
+        is_refused = self.assertRaisesRegex(
+            ClusterMapError, r"(?s)^/d stays where it is: its move was called off 3 times\n.*on web7, pid 4711"
+        )
+        with mock.patch.object(directory_move, "find_behind", find_behind), is_refused:
+            self.move(tell=steps.append)
+        self.assertEqual(sum("called off after" in each for each in steps), 3)
+        self.assert_moved(self.here)
+        self.assertEqual(self.worker.get_children(PATH), ["x"])
+        self.assertEqual(self.states, [])
+        self.assertEqual(read_history(self.a)[-1].what, f"move of /d from {self.here} to {self.there}: called off")
+
+    def test_a_client_of_an_older_map(self) -> None:
+        """It is waited for before anybody is held."""
+        end = self.stay_behind("abc".index(self.here))
+        waiting: list[Any] = []
+        with end_at_sleep(end, "parkazoo.admin.directory_move"):
+            self.move(on_wait=waiting.append)
+        self.assertEqual([each.map for each in waiting], [self.map.epoch])
+        self.assert_moved(self.there)
+
+
+class RefusedTest(MoveCase):
+    def test_places(self) -> None:
+        for path, why in (
+            ("/", "^/ has its place for ever"),
+            ("/zookeeper/config", "^/zookeeper/config is ZooKeeper's own"),
+            ("/x", "^there is no znode /x$"),
+            (f"{PATH}/x", "^/d/x has never had a child"),
+        ):
+            with self.subTest(path), self.refused(why):
+                move_directory(self.a, path, self.there, strangers_gone=True)
+        with self.refused("^no ensemble of the map is called 'x': there are a, b, c$"):
+            self.move("x")
+        add_rule(self.a, Rule(PATH, (self.here,)))
+        with self.refused(f"^the rule for /d keeps directories together, there on {self.here}"):
+            self.move()
+
+    def test_an_empty_directory(self) -> None:
+        self.worker.create("/e")
+        with self.refused("^/e has never had a child, so there is nothing to move"):
+            move_directory(self.a, "/e", self.there, strangers_gone=True)
+
+    def test_strangers(self) -> None:
+        with self.refused("(?s)^stopped at map 3: .* not registered.*--strangers-gone"):
+            self.move(strangers_gone=False)
+
+    def test_ephemerals(self) -> None:
+        lock = self.worker.Lock(f"{PATH}/lock", "me")
+        for name in ("e", "f"):
+            self.worker.create(f"{PATH}/{name}", ephemeral=True)
+        with self.refused(r"(?s)^/d has 2 ephemerals .*\n  /d/e and 1 more: of 0x.*, pid "):
+            self.move()
+        for name in ("e", "f"):
+            self.worker.delete(f"{PATH}/{name}")
+        with lock:  # in a directory of its own
+            self.move()
+        self.assert_moved(self.there)
+
+    def test_what_may_not_be_read(self) -> None:
+        secret = [make_digest_acl("admin", "secret-of-admin", all=True)]
+        owner = ParKazooClient(self.a, auth_data=[IDENTITY])
+        self.addCleanup(owner.close)
+        self.addCleanup(owner.stop)
+        owner.start(DEADLINE_S)
+        owner.create(f"{PATH}/secret", b"hush", acl=secret)
+        with self.refused("^no right to use .*secret on ensemble .*--auth"):
+            self.move()
+        owner.set_acls(f"{PATH}/secret", [*secret, *READ_ACL_UNSAFE])
+        with self.refused("^the servers hide the digests in the ACL of .*/secret on ensemble .*--auth"):
+            self.move()
+        self.move(auth=[IDENTITY])
+        self.assert_moved(self.there)
+        self.assertEqual(owner.get(f"{PATH}/secret")[0], b"hush")
+        self.assertEqual(owner.get_acls(f"{PATH}/secret")[0], [*secret, *READ_ACL_UNSAFE])
+
+    def test_an_ensemble_that_leaves(self) -> None:
+        leaving = self.map.with_leaving("c" if self.here != "c" else self.there)
+        self.publish(leaving)
+        (name,) = leaving.leaving
+        if name != self.here:
+            with self.refused(f"^ensemble {name} is leaving, and takes no directory"):
+                self.move(name)
+
+    def test_options(self) -> None:
+        error = error_of("map", "move", PATH, "--abort", "--to", "b", "--hosts", self.a, status=2)
+        self.assertIn("--abort goes without --to", error)
+        error = error_of("map", "move", "/parkazoo/map", "--hosts", self.a, status=2)
+        self.assertIn("reserved", error)
+
+    def test_dry_run(self) -> None:
+        before = [dump(client) for client in self.plain]
+        out = output_of(
+            "map", "move", PATH, "--to", self.there, "--hosts", self.a, "--dry-run", "--strangers-gone"
+        )
+        self.assertEqual([dump(client) for client in self.plain], before)
+        self.assertRegex(
+            out,
+            rf"(?s)^would copy 1 znodes from {self.here} to {self.there}\. .*czxid.*\nwould publish map .*: "
+            r"clients hold.*\nwould switch .*\nwould publish .*clients, for which it would wait: 1\n.*dry run",
+        )
