@@ -27,7 +27,7 @@ from parkazoo.admin.moving.copying import UNSEEN, Both, MovingCopy, NotExactErro
 from parkazoo.admin.moving.immovable import (
     verify_deletable,
     verify_form,
-    verify_has_mirror,
+    verify_is_placed,
     verify_no_ephemerals,
     verify_path,
     verify_rule,
@@ -41,14 +41,15 @@ from parkazoo.admin.read import read_map
 from parkazoo.admin.registrations import by_client, describe_client, read_sessions, verify_new_enough
 from parkazoo.admin.rise import POLL_S, OnWait, Rise, Tell, Waiting, find_behind
 from parkazoo.admin.strays import SHOWN
-from parkazoo.admin.whereabouts import Whereabouts, trace
+from parkazoo.admin.whereabouts import By, trace
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.moving import MOVES, Moving, mark_of, old_mark_of, term_of
+from parkazoo.protocol.moving import MOVES, NATIVE, Moving, mark_of, old_mark_of, term_of
 from parkazoo.protocol.pin import decode_pin, encode_pin
 from parkazoo.protocol.placement import (
     MIRRORS,
     OF_GENERATION,
+    OURS,
     Directory,
     escape,
     fence_of,
@@ -252,10 +253,12 @@ class _DirectoryMove:
         found = trace(known, self.clients, self.path)
         return self._home(known, found.d) if found.is_there else None
 
-    def _copy_of(self, move: str, target: str) -> TreePlace:
-        return TreePlace(self.clients[target], mirror_path(self.path, move))
+    def _copy_of(self, move: Moving) -> TreePlace:
+        return TreePlace(self.clients[move.target], mirror_path(self.path, move.name))
 
-    def _original_of(self, move: Moving) -> TreePlace:
+    def _original_of(self, move: Moving, home: MovingHome) -> TreePlace:
+        if move.generation == NATIVE:
+            return TreePlace(home.client, home.path, OURS)
         return TreePlace(self.clients[move.source], mirror_path(self.path, move.generation))
 
     def _fence(self, name: str) -> tuple[str, ZnodeStat]:
@@ -269,10 +272,10 @@ class _DirectoryMove:
 
     def _begin(self, known: ClusterMap) -> bool:
         """Makes a copy and announces the move; whether the children are there already."""
-        found, home, seen, target = self._find(known)
-        if self._take_back_left(known, home, seen, found.d.generation, by_force=False):
+        home, seen, move = self._find(known)
+        if self._take_back_left(known, home, seen, move.generation, by_force=False):
             self.rise.tell("took back what an interrupted command had begun")
-        if known.names[found.d.mirror.ensemble] == target:
+        if move.source == move.target:
             update_copies(self.clients, known.bootstrap)  # a command may have been interrupted
             return True
         if self.entered:
@@ -282,30 +285,33 @@ class _DirectoryMove:
             raise ClusterMapError(
                 f"{shown(self.path)} stays where it is: its move was called off {ATTEMPTS} times{told}"
             )
-        self._copy(known, found.d, home, seen, target, self._verify(known, found.d, home, seen, target))
+        self._copy(known, home, seen, move, self._verify(known, home, seen, move))
         return False
 
-    def _find(self, known: ClusterMap) -> tuple[Whereabouts, MovingHome, SeenPin, str]:
-        """Where the children are, and where they are to go.
+    def _find(self, known: ClusterMap) -> tuple[MovingHome, SeenPin, Moving]:
+        """Where the children are, and a move to where they are to go.
 
         :raises ClusterMapError: they cannot go anywhere.
         """
         verify_form(known)
         found = trace(known, self.clients, self.path)
-        verify_has_mirror(found)
+        verify_is_placed(found)
         home = self._home(known, found.d)
-        seen = home.look()
+        seen = home.look_without_pin() if found.by is By.ADOPTION else home.look()
         if seen is None:
             raise _AgainError
-        return found, home, seen, self.to or known.names[known.make_guess().of_children(self.path)]
+        source = known.names[found.d.mirror.ensemble]
+        generation = NATIVE if found.d.is_native else found.d.generation
+        target = self.to or known.names[known.make_guess().of_children(self.path)]
+        return home, seen, Moving(self.path, new_name(), source, generation, target)
 
-    def _verify(self, known: ClusterMap, d: Directory, home: MovingHome, seen: SeenPin, target: str) -> Both:
+    def _verify(self, known: ClusterMap, home: MovingHome, seen: SeenPin, move: Moving) -> Both:
         """Returns what the original is like.
 
         :raises ClusterMapError: the children cannot move there.
         """
-        verify_target(known, target)
-        verify_rule(known, self.path, target)
+        verify_target(known, move.target)
+        verify_rule(known, self.path, move.target)
         if seen.deletes:
             raise ClusterMapError(
                 f"a delete of {shown(self.path)} has not come to its end: run the command again. If that stays "
@@ -313,8 +319,9 @@ class _DirectoryMove:
             )
         verify_new_enough(self.clients)
         self.rise.verify_no_strangers(known, self.clients)
-        home.verify_rights(new_name(), seen)
-        place = TreePlace(self.clients[known.names[d.mirror.ensemble]], d.mirror.path)
+        if not seen.is_native:
+            home.verify_rights(move.name, seen)
+        place = self._original_of(move, home)
         original = look(place)
         if not original:
             if home.data() != seen.data:
@@ -327,26 +334,26 @@ class _DirectoryMove:
         verify_deletable(place, original)
         return Both(original)
 
-    def _copy(
-        self, known: ClusterMap, d: Directory, home: MovingHome, seen: SeenPin, target: str, original: Both
-    ) -> None:
+    def _copy(self, known: ClusterMap, home: MovingHome, seen: SeenPin, move: Moving, original: Both) -> None:
         """Makes a copy, leaves the mark, and puts the move into the map."""
-        move = Moving(self.path, new_name(), known.names[d.mirror.ensemble], d.generation, target)
         self._await_all(known, move.source)
-        client = self.clients[target]
+        if seen.is_native:
+            home.let_marks_be_left()
+            home.verify_rights(move.name, seen)
+        client, place, source = self.clients[move.target], self._copy_of(move), self._original_of(move, home)
         client.make(MOVES, b"", client.call("get_acls", MIRRORS)[0])
-        copy = MovingCopy.begin(self._copy_of(move.name, target), move.name, original.original[TOP].acl)
+        copy = MovingCopy.begin(place, move.name, original.original[TOP].acl)
         try:
-            brought = copy.bring(self._original_of(move), original, progress=self.progress)
-            self.rise.tell(f"copied {len(brought.original) - 1:,} znodes from {move.source} to {target}")
+            brought = copy.bring(source, original, progress=self.progress)
+            self.rise.tell(f"copied {len(brought.original) - 1:,} znodes from {move.source} to {move.target}")
             known = self._await_all(known, move.source)  # the copy has taken its time
-            self.brought[move.name] = copy.bring(self._original_of(move), brought)
+            self.brought[move.name] = copy.bring(source, brought)
             if home.leave_mark(move.name) and home.data() == seen.data and self._announce(known, move):
                 return
         except NotExactError as error:
             self.reasons.append(str(error))
         except TakenOverError:
-            if not client.is_there(self._copy_of(move.name, target).path):
+            if not client.is_there(place.path):
                 raise ClusterMapError(f"the move of {shown(self.path)} {CALLED_OFF}") from None
         except LostError:
             raise
@@ -386,7 +393,9 @@ class _DirectoryMove:
         home = self._find_home(known)
         reason: Exception | None = None
         try:
-            self._make_exact(known, move, began_s)
+            if home is None:
+                raise _CalledOffError("it was deleted meanwhile")
+            self._make_exact(known, move, home, began_s)
             self._switch(move, home)
         except (LostError, KeyboardInterrupt):
             if home is not None:
@@ -412,16 +421,16 @@ class _DirectoryMove:
             raise reason
         self.reasons.append(str(reason))
 
-    def _make_exact(self, known: ClusterMap, move: Moving, began_s: float) -> None:
+    def _make_exact(self, known: ClusterMap, move: Moving, home: MovingHome, began_s: float) -> None:
         """Has the copy sealed.
 
         :raises TakenOverError: another command is at it.
         """
-        place = self._copy_of(move.name, move.target)
+        place = self._copy_of(move)
         copy = MovingCopy.take_over(place, move.name)
         if copy is not None:
             self._await_hold(known, move, began_s)
-            copy.make_exact(self._original_of(move), self.brought.get(move.name, UNSEEN))
+            copy.make_exact(self._original_of(move, home), self.brought.get(move.name, UNSEEN))
             copy.seal()
         if not is_sealed(place):
             if self.entered == move.name:
@@ -445,10 +454,10 @@ class _DirectoryMove:
                 raise _CalledOffError(f"{many} not got ready within {HOLD_S:g} s:{lines}{more}")
             time.sleep(HOLD_POLL_S)
 
-    def _switch(self, move: Moving, home: MovingHome | None) -> None:
+    def _switch(self, move: Moving, home: MovingHome) -> None:
         """In vain if the mark is gone."""
-        before = None if home is None else home.look()
-        if home is None or before is None:
+        before = home.look()
+        if before is None:
             raise _CalledOffError("it was deleted meanwhile")
         if before.deletes:
             raise _CalledOffError("a delete of it has not come to its end")
@@ -481,11 +490,13 @@ class _DirectoryMove:
         known = self._await_all(known, move.source)
         home = self._find_home(known)
         while home is not None and home.old(move.name) is not None:
-            check = self._fence(move.source)
+            mark = old_mark_of(move.name)
+            path, fence = self._fence(move.source)
             if home.old(move.name) is None:  # behind the fence: this is still the life that has moved
                 break
-            if delete_place(self._original_of(move), (check[0], check[1].version)):
-                home.take_mark(old_mark_of(move.name))
+            check = (home.mark(mark), -1) if move.generation == NATIVE else (path, fence.version)
+            if delete_place(self._original_of(move, home), check):
+                home.take_mark(mark)
         self._leave(known, move)
         self.rise.tell(f"deleted what was on {move.source}")
 
@@ -563,11 +574,11 @@ class _DirectoryMove:
         if known.move is not None:
             self.rise.tell(f"would go on with the move of {shown(self.path)} to {known.move.target}")
             return
-        found, home, seen, target = self._find(known)
-        source = known.names[found.d.mirror.ensemble]
+        home, seen, move = self._find(known)
+        source, target = move.source, move.target
         if source == target:
             return
-        original = self._verify(known, found.d, home, seen, target).original
+        original = self._verify(known, home, seen, move).original
         tell, number = self.rise.tell, len(original) - 1
         tell(f"would copy {number:,} znodes from {source} to {target}. {NOT_CARRIED}")
         tell(f"would publish map {known.epoch + 1}: clients hold what they do at {shown(self.path)} and below")

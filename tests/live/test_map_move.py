@@ -129,6 +129,32 @@ class MoveTest(MoveCase):
         self.assertEqual(self.worker.get_children(PATH), ["y"])
 
 
+class NativeTest(MoveCase):
+    """The children are below the home itself, as a single ZooKeeper has left them."""
+
+    def test_it_moves(self) -> None:
+        root = "abc".index(self.place("/"))
+        there = next(name for name in "abc" if name != "abc"[root])
+        for has_pin in (True, False):
+            with self.subTest(has_pin):
+                path = f"/n{has_pin}"
+                self.plain[root].create(f"{path}/x/y", b"1", makepath=True)
+                if has_pin:
+                    self.worker.create(f"{path}/z")
+                else:
+                    self.assertEqual(self.worker.get_children(path), ["x"])
+                move_directory(self.a, path, there, strangers_gone=True)
+                self.assertEqual(self.place(path), there)
+                self.assertEqual(self.plain[root].get_children(path), [".parkazoo"])
+                for client in (self.worker, self.client()[0]):
+                    self.assertEqual(client.get(f"{path}/x/y")[0], b"1")
+                    client.create(f"{path}/new", ephemeral=True)
+                    client.delete(f"{path}/new")
+                self.worker.delete(path, recursive=True)
+                self.assertIsNone(self.plain[root].exists(path))
+        self.assertEqual(self.states, [])
+
+
 class WorkTest(MoveCase):
     def test_under_load(self) -> None:
         """Three clients use the directory all the time, while it goes round. Each answer is one tree's."""
@@ -183,7 +209,7 @@ class WorkTest(MoveCase):
 
 
 class EndsTest(MoveCase):
-    """Commands whose process ends behind a step, and the next one. (Behind each write: admin/test_directory_move.)"""
+    """Commands whose process ends behind a step; in admin/test_directory_move.py at each write."""
 
     # What makes the step, and which of its calls.
     COPIED = MovingCopy, "bring", 1

@@ -1,4 +1,8 @@
-"""The home of a directory that moves: its pin, the marks below that, and the switch to another place."""
+"""The home of a directory that moves: its pin, the marks below that, and the switch to another place.
+
+Below the pin that clients make of a native directory nobody may leave a mark. So it is made anew, with the ACL of
+other pins, or made, with the proof, if the directory has none: that decides nothing.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,9 @@ from parkazoo.admin.clients import AdminClient, NoRightError
 from parkazoo.admin.moving.place import send
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, Transaction
 from parkazoo.protocol.moving import is_move_mark, is_old_mark, mark_of, old_mark_of
-from parkazoo.protocol.placement import FENCES, PIN, join
-from parkazoo.protocol.rights import is_masked
+from parkazoo.protocol.pin import NATIVE_PIN, decode_pin
+from parkazoo.protocol.placement import FENCES, PIN, PROOF, join
+from parkazoo.protocol.rights import is_masked, pin_acl
 from parkazoo.protocol.steps import IMPOSSIBLE, WriteRequest, failure
 
 T = TypeVar("T")
@@ -22,12 +27,16 @@ T = TypeVar("T")
 
 class SeenPin(NamedTuple):
     """
-    :param marks: the names of its children.
+    :param acl: that it ought to have. :param marks: the names of its children.
     """
 
     data: bytes
     acl: Sequence[ACL]
     marks: Sequence[str]
+
+    @property
+    def is_native(self) -> bool:
+        return is_native(self.data)
 
     @property
     def moves(self) -> list[str]:
@@ -53,6 +62,7 @@ class MovingHome:
         self.client = client
         self.path = path
         self.pin = join(path, PIN)
+        self._proof = join(path, PROOF)
 
     def __str__(self) -> str:
         return f"{self.path} on {self.client}"
@@ -63,7 +73,30 @@ class MovingHome:
 
     def _look(self) -> SeenPin:
         data, acl, marks = (self.client.call(each, self.pin) for each in ("get", "get_acls", "get_children"))
-        return SeenPin(data[0] or b"", acl[0], marks)
+        pin = data[0] or b""
+        return SeenPin(pin, self._acl_of_native() if is_native(pin) else acl[0], marks)
+
+    def _acl_of_native(self) -> Sequence[ACL]:
+        """Of its pin: nobody else keeps that as the home's.
+
+        :raises NoRightError: the identity does not see the whole ACL of the home.
+        """
+        acl = self.client.call("get_acls", self.path)[0]
+        self._verify_seen(self.path, acl)
+        return pin_acl(acl)
+
+    def look_without_pin(self) -> SeenPin | None:
+        """As if a native directory that has none had one; None: the directory is gone."""
+        return self._fresh(lambda: SeenPin(NATIVE_PIN, self._acl_of_native(), ()))
+
+    def let_marks_be_left(self) -> None:
+        """Has a native directory a pin below which there may be marks; in vain if it has changed meanwhile."""
+        with suppress(NoNodeError):
+            pin = Create(self.pin, NATIVE_PIN, self._acl_of_native(), 0)
+            if self.data() is None:
+                self._change([pin, Create(self._proof, b"", READ_ACL_UNSAFE, 0)])
+            elif self.client.call("get_acls", self.pin)[0] != pin.acl:
+                self._change([CheckVersion(self._proof, -1), Delete(self.pin, -1), pin])
 
     def data(self) -> bytes | None:
         """Of the pin, not older than this call; None: there is none."""
@@ -107,11 +140,12 @@ class MovingHome:
 
         :param pin: what it says then. :param before: the pin until now.
         """
-        self._send(self._switch(move, pin, before))
+        self._change(self._switch(move, pin, before))
 
     def _switch(self, move: str, pin: bytes, before: SeenPin) -> list[WriteRequest]:
         return [
             Delete(self.mark(mark_of(move)), -1),
+            *([Delete(self._proof, -1)] if before.is_native else ()),
             Delete(self.pin, -1),
             Create(self.pin, pin, before.acl, 0),
             Create(self.mark(old_mark_of(move)), before.data, READ_ACL_UNSAFE, 0),
@@ -122,17 +156,28 @@ class MovingHome:
 
         :raises NoRightError: the identity may not do it, or does not see the whole ACL of the pin.
         """
-        if is_masked(before.acl):
-            raise NoRightError(
-                f"the servers hide the digests in the ACL of {self.pin} on {self.client}: it takes an identity "
-                "with ADMIN there (--auth)"
-            )
+        self._verify_seen(self.pin, before.acl)
         mark = Create(self.mark(mark_of(move)), b"", READ_ACL_UNSAFE, 0)
         steps = [mark, *self._switch(move, before.data, before), CheckVersion(FENCES, IMPOSSIBLE)]
-        _, error = failure(self.client.patiently(lambda: self._send(steps)))
+        self.client.patiently(lambda: self._change(steps))
+
+    def _verify_seen(self, path: str, acl: Sequence[ACL]) -> None:
+        if is_masked(acl):
+            raise NoRightError(
+                f"the servers hide the digests in the ACL of {path} on {self.client}: it takes an identity with "
+                "ADMIN there (--auth)"
+            )
+
+    def _change(self, steps: Sequence[WriteRequest]) -> None:
+        """In one transaction, which may fail.
+
+        :raises NoRightError: it does for want of a right.
+        """
+        _, error = failure(self.client.wait(self.pin, send(self.client, Transaction(steps))))
         if isinstance(error, NoAuthError):
             raise self.client.no_right(self.path)
 
-    def _send(self, steps: Sequence[WriteRequest]) -> Sequence[object]:
-        answers: Sequence[object] = self.client.wait(self.pin, send(self.client, Transaction(steps)))
-        return answers
+
+def is_native(pin: bytes) -> bool:
+    found = decode_pin(pin)
+    return found is not None and found.is_native

@@ -76,8 +76,8 @@ def verify_form(known: ClusterMap) -> None:
         )
 
 
-def verify_has_mirror(found: Whereabouts) -> None:
-    """:raises ClusterMapError: there is no such directory, or its children cannot move."""
+def verify_is_placed(found: Whereabouts) -> None:
+    """:raises ClusterMapError: there is no such directory, or its children have no place."""
     path = shown(found.d.path)
     if not found.is_there:
         raise ClusterMapError(f"there is no znode {path}")
@@ -85,11 +85,6 @@ def verify_has_mirror(found: Whereabouts) -> None:
         raise ClusterMapError(
             f"{path} has never had a child, so there is nothing to move: the first one goes where the map says "
             f"(`parkazoo where {path}`)"
-        )
-    if found.d.is_native:
-        raise ClusterMapError(
-            f"the children of {path} are below the znode itself, as in a single ZooKeeper, and not below a "
-            "mirror: only a mirror can move. A directory that programs make anew gets one"
         )
 
 
