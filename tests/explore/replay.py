@@ -13,6 +13,7 @@ from tests.explore.grown_mutants import GROWN_MUTANTS, GrownMutated
 from tests.explore.mutants import MUTANTS, Mutated
 from tests.explore.mutation import Mutation
 from tests.explore.scenario import Scenario, Violation
+from tests.explore.sessions import move_mutants as of_moves
 from tests.explore.sessions import mutants as of_sessions
 from tests.explore.sessions import tell, world
 from tests.explore.sessions.explorer import SessionExplorer
@@ -30,7 +31,13 @@ FAMILIES: Mapping[str, type[Family | Sessions]] = {
     GrownMutated.family: GrownMutated,
     TotalMutated.family: TotalMutated,
 }
-MUTATIONS: Mapping[str, Mutation] = {**MUTANTS, **GROWN_MUTANTS, **TOTAL_MUTANTS, **of_sessions.MUTANTS}
+MUTATIONS: Mapping[str, Mutation] = {
+    **MUTANTS,
+    **GROWN_MUTANTS,
+    **TOTAL_MUTANTS,
+    **of_sessions.MUTANTS,
+    **of_moves.MUTANTS,
+}
 
 
 class NoScenarioError(ValueError):

@@ -12,11 +12,13 @@ import unittest
 from tests.explore.scenario import Bounds, Violation
 from tests.explore.sessions.explorer import SessionExplorer
 from tests.explore.sessions.families import Sessions
-from tests.explore.sessions.mutants import MUTANTS
+from tests.explore.sessions.move_mutants import MUTANTS as OF_MOVES
+from tests.explore.sessions.mutants import MUTANTS as OF_SESSIONS
 from tests.explore.sessions.world import parse_moves
 from tests.explore.test_mutants import MutantsCase
 
 SEED = 1
+MUTANTS = {**OF_SESSIONS, **OF_MOVES}
 WALKED, WHOLE, MOST = 400, 8, 600  # scenarios, and how many states of each
 WALKS = 4  # of each mutant's scenario
 WALKS_TO_FIND, FOUND_WITHIN = 400, 2500  # ways, and then states

@@ -6,6 +6,8 @@ Here the whole session runs, with its members, handshakes and links. Each file s
 - ``client``: a production client over them; ``world``: where all is between two moves, and these
 - ``scenario``, ``beginning``: what is explored; ``positions``: what clients come to by what they get
 - ``ledger``: what is known of a client; ``judge``: what must hold
+- ``command``: what moves a directory; ``results``: what a client alone is answered meanwhile
 - ``scheduler``: what can happen next, and what comes of it
-- ``tell``, ``explorer``: as in the folder above; ``families``, ``mutants``: scenarios by name
+- ``tell``, ``explorer``: as in the folder above; ``families``, ``mutants``, ``move_mutants``:
+  scenarios by name
 """

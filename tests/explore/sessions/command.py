@@ -23,6 +23,7 @@ from parkazoo.protocol.placement import (
     mirror_path,
     split,
 )
+from parkazoo.protocol.steps import WriteRequest
 from parkazoo.types.znodes import ZnodeStat
 from tests.explore.alone import must
 from tests.explore.model import Model
@@ -194,7 +195,7 @@ class Command(NamedTuple):
             return False
         fence = self._put(model, target, SetData(self.d.fence, b"", -1))
         assert isinstance(fence, ZnodeStat)
-        steps = [
+        steps: list[WriteRequest] = [
             Delete(self.mark, -1),
             *([Delete(self.d.proof, -1)] if self.d.is_native else []),
             Delete(self.pin, -1),
@@ -254,6 +255,16 @@ class Command(NamedTuple):
                 and path[len(place.path) + 1 :].split("/", maxsplit=1)[0] not in OURS
             )
         return found == place.path or path.startswith(place.path + "/")
+
+    def check_places(self, model: Model) -> None:
+        """:raises Violation: the directory has gone, and a place of its children is left."""
+        nodes = model.nodes[self.source.ensemble]
+        if (
+            self.pin not in model.nodes[self.d.home.ensemble]
+            and not self.d.is_native
+            and self.source.path in nodes
+        ):
+            raise Violation("the directory has gone, and its place from before the move has not")
 
     def check_switch(self, before: Model, after: Model) -> None:
         """:raises Violation: the pin names the copy, and that is not as the original."""

@@ -64,7 +64,7 @@ def in_groups(*groups: Sequence[Request]) -> Program:
     return program
 
 
-def emptied(directory: str) -> list[Request]:
+def emptied(directory: str) -> list[Delete]:
     return [Delete(f"{directory}/w", -1), Delete(directory, -1)]
 
 
@@ -145,8 +145,8 @@ def moving(d: str) -> Mapping[str, Program]:
         "set, get": [set_(d), get(d), set_(d), get(d)],
         "make, list": [create(x), GetChildren(d, None), Delete(x, -1), GetChildren2(d, None)],
         "count": [number, number, Exists(d, None)],
-        "delete": [*emptied(d), Exists(d, None)],
-        "delete in vain": [Delete(d, -1), get(d)],
+        "delete": [get(d), *emptied(d), Exists(d, None)],
+        "delete in vain": [get(d), Delete(d, -1), get(d)],
         "make again": [*emptied(d), create(d), create(x), GetChildren(d, None)],
         "make below": [create(x), create(f"{x}/y"), GetChildren(x, None), Delete(f"{x}/y", -1), Delete(x, -1)],
         "by transaction": [Transaction([create(x), set_(d)]), Transaction([Delete(x, -1), set_(d)]), get(d)],
@@ -180,7 +180,7 @@ TWICE, WHOLE = "m" * 3, "m" * 6  # two forms on two ensembles, as far as the sec
 OF_RISE = (TWICE, *(TWICE + each for each in ("l", "f", "fl")), WHOLE)
 OF_RISE += tuple(WHOLE + each for each in ("l", "f", "le", "lfp", "lle"))
 LEFT = "m" * 4  # two maps on two ensembles
-OF_MOVES = ("", "l", "e", "o", "x", "i", "ll", "le", "lo", "lx", "lp", "eo", "ex", "oi", "llo")
+OF_MOVES = ("", "l", "e", "o", "x", "i", "ll", "le", "lo", "lx", "lp", "eo", "ex", "oi", "llo", "y", "ly")
 OF_LEAVING = (LEFT, *(LEFT + each for each in ("l", "e", "ll", "le", "lf", "lp", "lg")))
 STARTS = ("a", "b", "ab")
 PACES = ("at once", "apart", "slow")

@@ -20,8 +20,8 @@ class SessionScenario:
     :param ensembles: how many there are. :param come: so many of them come while the map changes.
     :param begins: the form of the map at first. :param rises: so many forms come after the ensembles.
     :param leaves: the last ensemble leaves, in two steps.
-    :param moves: the directory whose children move to the other ensemble; empty if none does. Then the command may
-        also lose its patience (o), or die (x), and a client may lose its own (i).
+    :param moves: the directory whose children move to the other ensemble; empty if none does. Then the command
+        may lose its patience (o), die (x), or never delete the old place (y); a client may lose its patience (i).
     :param is_apart: answers are read some time after they were sent.
     :param is_slow: so are the answers of a handshake.
     """

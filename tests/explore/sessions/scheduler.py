@@ -32,7 +32,7 @@ from tests.explore.sessions.client import (
     Wait,
     plain,
 )
-from tests.explore.sessions.command import DEAD, ENDED, EXACT, MARKED, NOTHING, Command
+from tests.explore.sessions.command import DEAD, ENDED, EXACT, MARKED, NOTHING, SWITCHED, Command
 from tests.explore.sessions.positions import Positions
 from tests.explore.sessions.results import check_results
 from tests.explore.sessions.scenario import SessionScenario
@@ -134,6 +134,8 @@ class Scheduler:
         moves = [Move(0, "m", each) for each in behind]
         source = command.source.ensemble
         is_acknowledged = source not in behind and judge.oldest_used(world, source) >= published
+        if done == SWITCHED and "y" in self.scenario.troubles:
+            is_acknowledged = False
         if command.next_step(world.model, done, published, is_acknowledged):
             moves.append(Move(0, "t"))
         elif not behind and command.may_publish(done, published):
@@ -199,6 +201,8 @@ class Scheduler:
         for each in range(len(world.clients)):
             judge.check(self.placement, before, world, each, move)
             judge.check_joined(count - self.scenario.come, world.clients[each].position)
+        if self._command is not None:
+            self._command.check_places(world.model)
         judge.check_pins(world, map_of(self.scenario, world.copies[0]))
         world = World(*world[:-1], Path(before.path, move))
         if self.is_quiet(world) and not self._is_held(world):
