@@ -36,7 +36,7 @@ from parkazoo.admin.moving.immovable import (
 from parkazoo.admin.moving.place import TreePlace, look
 from parkazoo.admin.moving.taking_back import delete_place, end_guard, remove_copy
 from parkazoo.admin.moving.term_writes import TakenOverError
-from parkazoo.admin.publish import Change, MoreEnsemblesError, publish_on, verify_identity
+from parkazoo.admin.publish import Change, publish_on, verify_identity
 from parkazoo.admin.read import read_map
 from parkazoo.admin.registrations import by_client, describe_client, read_sessions, verify_new_enough
 from parkazoo.admin.rise import POLL_S, OnWait, Rise, Tell, Waiting, find_behind
@@ -112,7 +112,7 @@ def move_directory(
         with rise.connected(known) as clients:
             try:
                 return moving.run(known, clients)
-            except MoreEnsemblesError:
+            except _MoreEnsemblesError:
                 known = read_primary(clients[known.bootstrap]).map
 
 
@@ -146,6 +146,10 @@ class _CalledOffError(Exception):
 
 class _AgainError(Exception):
     """Reports that the map, or the directory, is not as it was read."""
+
+
+class _MoreEnsemblesError(Exception):
+    """Reports that ensembles have come, to which this command is not connected."""
 
 
 @dataclass
@@ -227,7 +231,7 @@ class _DirectoryMove:
         if move.has_switched:
             self._finish(known, move)
         else:
-            self._hold(known, move)
+            self._hold(known, move, self._find_home(known), is_fresh=False)
         return False
 
     def _verify_ours(self, move: Moving) -> None:
@@ -335,7 +339,8 @@ class _DirectoryMove:
         return Both(original)
 
     def _copy(self, known: ClusterMap, home: MovingHome, seen: SeenPin, move: Moving, original: Both) -> None:
-        """Makes a copy, leaves the mark, and puts the move into the map."""
+        """Makes a copy, leaves the mark, puts the move into the map, and goes on: clients hold what they do."""
+        published: ClusterMap | None = None
         self._await_all(known, move.source)
         if seen.is_native:
             home.let_marks_be_left()
@@ -348,8 +353,8 @@ class _DirectoryMove:
             self.rise.tell(f"copied {len(brought.original) - 1:,} znodes from {move.source} to {move.target}")
             known = self._await_all(known, move.source)  # the copy has taken its time
             self.brought[move.name] = copy.bring(source, brought)
-            if home.leave_mark(move.name) and home.data() == seen.data and self._announce(known, move):
-                return
+            if home.leave_mark(move.name) and home.data() == seen.data:
+                published = self._announce(known, move)
         except NotExactError as error:
             self.reasons.append(str(error))
         except TakenOverError:
@@ -360,19 +365,32 @@ class _DirectoryMove:
         except ClusterMapError:
             self._take_back(home, move.name, client)
             raise
-        self._take_back(home, move.name, client)
+        if published is not None:
+            self._hold(published, move, home, is_fresh=True)
+        else:
+            self._take_back(home, move.name, client)
 
-    def _announce(self, known: ClusterMap, move: Moving) -> bool:
-        """Whether the map has this move; otherwise another command was faster."""
+    def _announce(self, known: ClusterMap, move: Moving) -> ClusterMap | None:
+        """The map with this move; None: another command was faster."""
         self.held_s[move.name] = time.monotonic()
         self.entered = move.name
-        published = self._publish(known, lambda newest: newest if newest.move else newest.with_move(move))
-        if published.move != move:
-            self.entered = ""
-        return published.move == move
+        # Clients with a session on other ensembles than the source need not hurry, so that no one else's need to.
+        first = {name: self.clients[name] for name in (known.bootstrap, move.source)}
+        published = self._publish(known, lambda newest: newest if newest.move else newest.with_move(move), first)
+        if published.move == move:
+            return published
+        self.entered = ""
+        return None
 
-    def _publish(self, known: ClusterMap, change: Change) -> ClusterMap:
-        return publish_on(self.clients, known, change, lambda published: None)
+    def _publish(
+        self, known: ClusterMap, change: Change, clients: Mapping[str, AdminClient] | None = None
+    ) -> ClusterMap:
+        def change_if_connected(newest: ClusterMap) -> ClusterMap:
+            if not newest.ensembles.keys() <= self.clients.keys():
+                raise _MoreEnsemblesError
+            return change(newest)
+
+        return publish_on(clients or self.clients, known, change_if_connected)
 
     def _await_all(self, known: ClusterMap, source: str) -> ClusterMap:
         """Waits until all clients with a session there work by the newest map. Nobody is held meanwhile."""
@@ -387,14 +405,18 @@ class _DirectoryMove:
 
     # ---- steps 4 to 7: the hold and the switch -----------------------------------------------------
 
-    def _hold(self, known: ClusterMap, move: Moving) -> None:
-        """Has the move happen, or calls it off. When the mark is gone, what the pin says is final."""
+    def _hold(self, known: ClusterMap, move: Moving, home: MovingHome | None, *, is_fresh: bool) -> None:
+        """Has the move happen, or calls it off. When the mark is gone, what the pin says is final.
+
+        :param is_fresh: whether the hold has just begun.
+        """
         began_s = self.held_s.setdefault(move.name, time.monotonic())
-        home = self._find_home(known)
         reason: Exception | None = None
         try:
             if home is None:
                 raise _CalledOffError("it was deleted meanwhile")
+            if not is_fresh:
+                self._take_up(known, move, home)
             self._make_exact(known, move, home, began_s)
             self._switch(move, home)
         except (LostError, KeyboardInterrupt):
@@ -421,6 +443,14 @@ class _DirectoryMove:
             raise reason
         self.reasons.append(str(reason))
 
+    def _take_up(self, known: ClusterMap, move: Moving, home: MovingHome) -> None:
+        """Goes on with a hold that another command, or a lost connection, has ended in the middle."""
+        seen = home.look()
+        if seen is None or move.name not in seen.moves:
+            raise _CalledOffError("a connection was lost, a client has waited too long, or a command was ended")
+        source = {name: self.clients[name] for name in (known.bootstrap, move.source)}
+        update_copies(source, known.bootstrap)
+
     def _make_exact(self, known: ClusterMap, move: Moving, home: MovingHome, began_s: float) -> None:
         """Has the copy sealed.
 
@@ -438,10 +468,8 @@ class _DirectoryMove:
             raise _CalledOffError("an interrupted command has begun to take it back")
 
     def _await_hold(self, known: ClusterMap, move: Moving, began_s: float) -> None:
-        source = self.clients[move.source]
-        update_copies({known.bootstrap: self.clients[known.bootstrap], move.source: source}, known.bootstrap)
         while True:
-            waiting = find_behind({move.source: source}, known)
+            waiting = find_behind({move.source: self.clients[move.source]}, known)
             if waiting is None:
                 raise _AgainError
             if not waiting.behind:

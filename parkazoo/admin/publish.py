@@ -18,10 +18,6 @@ MOST_BYTES = 1_000_000
 Change = Callable[[ClusterMap], ClusterMap]
 
 
-class MoreEnsemblesError(Exception):
-    """Reports that ensembles have come meanwhile: connect to them too."""
-
-
 def change_map(
     known: ClusterMap,
     change: Change,
@@ -112,22 +108,17 @@ def _publish(
         return _publish_on(clients, known, wanted, away, may_leave)
 
 
-def publish_on(
-    clients: Mapping[str, AdminClient], known: ClusterMap, change: Change, tell: Callable[[ClusterMap], None]
-) -> ClusterMap:
-    """As :func:`change_map`, by clients of all ensembles, without the time that it takes to connect.
+def publish_on(clients: Mapping[str, AdminClient], known: ClusterMap, change: Change) -> ClusterMap:
+    """As :func:`change_map`, without the time that it takes to connect.
 
-    :raises MoreEnsemblesError: the map has got ensembles of which there is no client.
+    :param clients: of all ensembles; or of the bootstrap ensemble and those whose copies are to be written, if
+        the others have the map before. Then these have to be written before the next change.
     """
     while True:
         wanted = change(known)
-        if not wanted.ensembles.keys() <= clients.keys():
-            raise MoreEnsemblesError
         verify_size(known, wanted)
         published, left = _publish_on(clients, known, wanted, "", False)
         if left is not None:
-            if wanted != known:
-                tell(wanted)
             return wanted
         known = published
 

@@ -44,8 +44,8 @@ class StillHeld(NamedTuple):
             if number > len(self.shown):
                 lines.append(f"  and {number - len(self.shown):,} more")
             lines.append(
-                "A directory keeps its place until it is deleted, even without a child; another one goes elsewhere. "
-                "`parkazoo map move` takes the children of one to another ensemble"
+                "A directory keeps its place until it is deleted, even without a child; another one goes "
+                "elsewhere. `parkazoo map move` takes the children of one to another ensemble"
             )
         if self.lost:
             told = ", ".join(self.lost[:SHOWN])

@@ -157,7 +157,7 @@ class MoveCase(unittest.TestCase):
         self.begin(random.Random(1))
         self.is_stuck, self.ended_at_sleep = False, list[int]()
         for name, value in (
-            ("parkazoo.admin.moving.copying.for_each", lambda items, look: [look(each) for each in items]),
+            ("parkazoo.admin.clients.THREADS_MOST", 1),  # the worker is asked by one after the other
             ("parkazoo.admin.clients.AGAIN_S", 0.0),
             ("parkazoo.admin.directory_move.time.sleep", self.sleeps),
         ):
