@@ -11,6 +11,7 @@ from typing import Generic
 
 from kazoo.exceptions import ConnectionLoss
 
+from parkazoo.engine.carrying import Carrying
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.form_change import POLL_S, FormChange
 from parkazoo.engine.gate import Gate
@@ -19,6 +20,8 @@ from parkazoo.engine.ports import MemberT, OtherSession, Runtime
 from parkazoo.engine.rewatching import Rewatching
 from parkazoo.engine.roster import Roster
 from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.moving import NATIVE, Moving
+from parkazoo.protocol.placement import Directory, Place, mirror_path
 from parkazoo.protocol.standing import Standing
 from parkazoo.protocol.where.places import Places, by_first
 
@@ -34,7 +37,7 @@ class Following(Generic[MemberT]):
     :param driver: works by a map of form plain so far. :param gate: through which operations come to it.
     :param report: tells the client its state, if that has changed. :param is_stopping: whether the session is.
     :param acknowledge: is called when nothing is under way by an older map.
-    :param part: parts with the ensembles that have left.
+    :param part: parts with the ensembles that have left. :param client_state: gives the client's KeeperState.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class Following(Generic[MemberT]):
         is_stopping: Callable[[], bool],
         acknowledge: Callable[[], None],
         part: Callable[[], None],
+        client_state: Callable[[], str],
     ) -> None:
         self._runtime = runtime
         self._driver = driver
@@ -58,6 +62,7 @@ class Following(Generic[MemberT]):
         self._is_stopping = is_stopping
         self._acknowledge = acknowledge
         self._part = part
+        self._client_state = client_state
         self._parting: dict[str, int] = {}  # as operations know it, see :attr:`ClusterMap.parting`
         self._last_move = ""  # the same, see :attr:`ClusterMap.last_move`
         self._holding: Holding | None = None  # if a directory moves
@@ -193,13 +198,23 @@ class Following(Generic[MemberT]):
                 self._holding = None
             else:
                 if self._holding is None or self._holding.hold.moving.name != move.name:
-                    self._holding = Holding(self._runtime, driver, move, self.go_on, self._is_stopping)
+                    self._holding = Holding(
+                        self._runtime, driver, move, self._carry, self.go_on, self._is_stopping
+                    )
                 moving, hold = move.directory, self._holding.hold
             self._last_move = roster.cluster_map.last_move
             places = Places(roster.placement, self._guess(form), self._runtime.make_lock(), leaving, gone, moving)
             if hold is not None and hold.is_over:
                 places.trust_pin()
             driver.begin_form(driver.context.risen(form, places, hold))
+
+    def _carry(self, moving: Moving, d: Directory, when_over: Callable[[], None]) -> None:
+        """Have watches follow the children of a directory that has moved."""
+        roster = self._roster
+        source = roster.names.index(moving.source)
+        is_native = moving.generation == NATIVE
+        old = d.home if is_native else Place(source, mirror_path(d.path, moving.generation))
+        Carrying(self._runtime, self._driver, roster.ports, self._client_state, d, old, when_over)
 
     def _guess(self, form: Form) -> Callable[[str], int]:
         """The port of the ensemble to which the epoch that decides gives a directory."""

@@ -75,6 +75,9 @@ class RequestPort(Protocol):
     def data_watches(self) -> list[tuple[str, Watch]]:
         """The watches on data and on existence, with the physical paths."""
 
+    def child_watches(self) -> list[tuple[str, Watch]]:
+        """The watches on children, with the physical paths."""
+
 
 class MemberPort(RequestPort, Protocol):
     """The client of one ensemble, with a ZooKeeper session of its own.

@@ -184,6 +184,7 @@ class Session(Generic[MemberT]):
             lambda: self.is_stopping,
             self._acknowledge,
             Parting(runtime, roster, self._standing, self._report, self._lose, lambda: self.is_stopping).go_on,
+            lambda: client.client_state,
         )
         self.driver = driver
         self._early.open(gate.call)

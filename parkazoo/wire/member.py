@@ -400,7 +400,11 @@ class Member(KazooClient):
 
     def data_watches(self) -> list[tuple[str, Watch]]:
         """The watches on data and on existence, with the physical paths."""
-        return [(path, each) for path, watchers in list(self._data_watchers.items()) for each in list(watchers)]
+        return _each_of(self._data_watchers)
+
+    def child_watches(self) -> list[tuple[str, Watch]]:
+        """The watches on children, with the physical paths."""
+        return _each_of(self._child_watchers)
 
     def _session_callback(self, state: str) -> None:
         """Overrides kazoo's, on the loop. The client's state changes, then requests fail, then watches go."""
@@ -539,6 +543,10 @@ class Member(KazooClient):
         self._reset_session()
         self.last_zxid = 0
         self._protocol_version = None
+
+
+def _each_of(table: dict[str, set[Watch]]) -> list[tuple[str, Watch]]:
+    return [(path, each) for path, watchers in list(table.items()) for each in list(watchers)]
 
 
 def _is_in(function: object, watchers: set[Watch]) -> bool:

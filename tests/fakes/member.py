@@ -191,6 +191,9 @@ class Member:
     def data_watches(self) -> list[tuple[str, Any]]:
         return self.watches
 
+    def child_watches(self) -> list[tuple[str, Any]]:
+        return []
+
     def describe_troubles(self) -> str:
         return "no answer yet" if self._reached() else "it is down"
 

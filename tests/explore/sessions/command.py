@@ -6,6 +6,7 @@ command, behind one that has died. What the steps are made of is tested beside t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kazoo.security import OPEN_ACL_UNSAFE
@@ -29,7 +30,8 @@ from tests.explore.alone import must
 from tests.explore.model import Model
 from tests.explore.scenario import Violation
 from tests.explore.sessions import ledger
-from tests.explore.znodes import Request, Who, Znode, path_of
+from tests.explore.sessions.world import Position
+from tests.explore.znodes import Request, Who, Znode, has_watch, path_of, watch_kind
 from tests.where_is import where_is
 
 NAME = "0123456789abcdef" * 2
@@ -149,6 +151,7 @@ class Command(NamedTuple):
             self._put(model, self.copy.ensemble, Delete(opening(NAME), -1))
             if not self._bring(model):
                 return self.call_off(model)
+            self._put(model, self.copy.ensemble, SetData(self.copy.path, b"sealed", -1))
             self._put(model, self.copy.ensemble, Delete(guard(NAME), -1))
         elif step == SWITCHED:
             if not self._switch(model):
@@ -235,7 +238,7 @@ class Command(NamedTuple):
         parts = [*ledger.parts(request)]
         if is_deleted and isinstance(request, GetChildren):
             return
-        if any(isinstance(each, CheckVersion) and _holds_life(each.path, self) for each in parts):
+        if any(self._holds_life(each) for each in parts):
             return
         place = self.place(model)
         for each in parts:
@@ -243,6 +246,12 @@ class Command(NamedTuple):
             for wrong in (self.source, self.copy):
                 if wrong != place and ensemble == wrong.ensemble and self._finds(model, wrong, path, each):
                     raise Violation(f"a client uses {path}, and the children are not there")
+
+    def _holds_life(self, request: Request) -> bool:
+        """Whether a multi with this step fails in another life of the directory, or if that has moved."""
+        if isinstance(request, CheckVersion):
+            return request.path in (self.old_mark, self.d.proof) or split(request.path)[0] == FENCES
+        return isinstance(request, Create) and request.path == self.pin
 
     def _finds(self, model: Model, place: Place, path: str, request: Request) -> bool:
         nodes = model.nodes[place.ensemble]
@@ -266,6 +275,38 @@ class Command(NamedTuple):
         ):
             raise Violation("the directory has gone, and its place from before the move has not")
 
+    def check_watches(self, model: Model, position: Position, sessions: Sequence[int]) -> None:
+        """When all is quiet: watches on data and children were told if something has changed, and only then.
+
+        :param sessions: the client's, by ensemble.
+        :raises Violation: one was not, or one that has nothing to tell is on no server.
+        """
+        place, told = self.place(model), {each.operation: each.event for each in position.told}
+        left = {(watch.who.owners[-1], *watch[1:]) for watch in model.watches}
+        if place == self.copy and position.epoch < MOVED:  # it may not know yet
+            return
+        for each in position.ended:
+            request = position.calls[each.number]
+            if not has_watch(request) or isinstance(each.result, Exception) or place is None:
+                continue
+            path = place.path + path_of(request).removeprefix(self.d.path)
+            if not path.startswith(place.path) or not path_of(request).startswith(self.d.path):
+                continue
+            znode = model.nodes[place.ensemble].get(path)
+            kind, is_same = watch_kind(request), znode is None and each.result is None
+            if znode is not None and each.result is not None:
+                stat = each.result
+                if not isinstance(stat, ZnodeStat):
+                    stat = stat[1]  # type: ignore[index]  # of a get, or a listing with its stat
+                now = znode.stat
+                is_same = now.cversion == stat.cversion if kind == "child" else now.version == stat.version
+            if kind == "child" and self.d.is_native:  # pin and proof have changed: it is told
+                continue
+            if is_same == (each.number in told):
+                raise Violation(f"a watch was told {told.get(each.number)}, and that is not so")
+            if is_same and (sessions[place.ensemble], place.ensemble, kind, path) not in left:
+                raise Violation("a watch is on no server where the children are")
+
     def check_switch(self, before: Model, after: Model) -> None:
         """:raises Violation: the pin names the copy, and that is not as the original."""
         if self.place(before) == self.source and self.place(after) == self.copy:
@@ -274,11 +315,6 @@ class Command(NamedTuple):
                 path: _content(each) for path, each in new.items()
             }:
                 raise Violation("the copy is not as the original when the directory moves")
-
-
-def _holds_life(path: str, command: Command) -> bool:
-    """Whether the check of a znode makes a multi fail in another life of the directory."""
-    return path == command.old_mark or split(path)[0] == FENCES
 
 
 def _content(znode: Znode) -> tuple[object, ...]:
