@@ -252,7 +252,7 @@ class Session(Generic[MemberT]):
             else:
                 member.begin_stop()
         if self.driver is not None:
-            self.driver.let_held_go()
+            self.driver.fail_held(self.refusal() or ConnectionLoss())
 
     def when_idle(self, call: Callable[[], None]) -> None:
         """Once the session is open: make `call` when no operation waits or needs another request."""
