@@ -99,6 +99,12 @@ class MemberPort(RequestPort, Protocol):
     def has_ephemerals(self) -> bool:
         """Whether there may be an ephemeral of its ZooKeeper session."""
 
+    def ephemerals_below(self, path: str) -> list[str]:
+        """On the loop: the physical paths of the ephemerals of known names below one."""
+
+    def forget_ephemerals(self, path: str) -> None:
+        """On the loop: what is below a physical path is no ephemeral that the client would miss."""
+
     @property
     def has_watches(self) -> bool:
         """Whether there is a watch of its ZooKeeper session, or a request that leaves one."""

@@ -176,6 +176,14 @@ class Member(KazooClient):
     def has_ephemerals(self) -> bool:
         return bool(self.holdings) or any(leaves_ephemeral(each[0]) for each in self._pending.copy())
 
+    def ephemerals_below(self, path: str) -> list[str]:
+        """On the loop: the physical paths of the ephemerals of known names below one."""
+        return self.holdings.below(path)
+
+    def forget_ephemerals(self, path: str) -> None:
+        """On the loop: what is below a physical path is no ephemeral that the client would miss."""
+        self.holdings.forget(path)
+
     @property
     def has_watches(self) -> bool:
         return self.has_left_watches or any(leaves_watch(each) for each in self._unanswered())

@@ -6,7 +6,7 @@ command, behind one that has died. What the steps are made of is tested beside t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kazoo.security import OPEN_ACL_UNSAFE
@@ -41,6 +41,7 @@ NOTHING, COPIED, MARKED, EXACT, SWITCHED, OFF, ENDED, DEAD = (
     *("nothing", "copied", "marked", "exact", "switched", "off", "ended", "dead"),
 )
 OPERATOR = Who()
+SESSIONS = 100  # the numbers of a client's sessions are that many times its index plus one, and a few
 
 
 class Command(NamedTuple):
@@ -176,7 +177,7 @@ class Command(NamedTuple):
         target, is_whole = self.copy.ensemble, True
         wanted, there = self._below(model, self.source), self._below(model, self.copy)
         for path in sorted(there, reverse=True):
-            if path not in wanted or not wanted[path].owner:
+            if path not in wanted or _owner(wanted[path]) != _owner(there[path]) or not wanted[path].owner:
                 self._put(model, target, Delete(join(self.copy.path, path), -1))
         of_source, of_copy = (model.nodes[each.ensemble][each.path].created for each in (self.source, self.copy))
         for _ in range(of_source - of_copy - sum("/" not in path for path in wanted.keys() - there.keys())):
@@ -184,7 +185,7 @@ class Command(NamedTuple):
             self._put(model, target, Delete(join(self.copy.path, "-"), -1))
         for path, znode in sorted(wanted.items()):
             if znode.owner:
-                is_whole = is_whole and path in there
+                is_whole = is_whole and path in there and _owner(there[path]) == _owner(znode)
                 continue
             self._put(model, target, Create(join(self.copy.path, path), znode.data or b"", znode.acl, 0))
             for _ in range(znode.version):
@@ -250,7 +251,8 @@ class Command(NamedTuple):
     def _holds_life(self, request: Request) -> bool:
         """Whether a multi with this step fails in another life of the directory, or if that has moved."""
         if isinstance(request, CheckVersion):
-            return request.path in (self.old_mark, self.d.proof) or split(request.path)[0] == FENCES
+            ours = (self.old_mark, self.d.proof, opening(NAME))
+            return request.path in ours or split(request.path)[0] == FENCES
         return isinstance(request, Create) and request.path == self.pin
 
     def _finds(self, model: Model, place: Place, path: str, request: Request) -> bool:
@@ -307,6 +309,18 @@ class Command(NamedTuple):
             if is_same and (sessions[place.ensemble], place.ensemble, kind, path) not in left:
                 raise Violation("a watch is on no server where the children are")
 
+    def check_ephemerals(self, model: Model, made: Iterable[str], index: int) -> None:
+        """
+        :param made: ephemerals that a client was told it has made, and nobody has deleted.
+        :raises Violation: one is not where the children are, or not the client's.
+        """
+        place = self.place(model)
+        for path in made:
+            if place is not None and path.startswith(self.d.path + "/"):
+                znode = model.nodes[place.ensemble].get(place.path + path.removeprefix(self.d.path))
+                if znode is None or _owner(znode) != index + 1:
+                    raise Violation(f"the ephemeral {path} has not moved with its directory")
+
     def check_switch(self, before: Model, after: Model) -> None:
         """:raises Violation: the pin names the copy, and that is not as the original."""
         if self.place(before) == self.source and self.place(after) == self.copy:
@@ -318,4 +332,9 @@ class Command(NamedTuple):
 
 
 def _content(znode: Znode) -> tuple[object, ...]:
-    return znode.data, znode.version, znode.acl, bool(znode.owner)
+    return znode.data, znode.version, znode.acl, _owner(znode)
+
+
+def _owner(znode: Znode) -> int:
+    """The client that has an ephemeral; 0 if it is none."""
+    return znode.owner // SESSIONS

@@ -154,6 +154,9 @@ def moving(d: str) -> Mapping[str, Program]:
         "set acls": [SetACL(d, READ_ACL_UNSAFE, -1), Exists(d, None), GetACL(d)],
         "at once": at_once(create(x), get(d), GetChildren(d, None), Delete(x, -1), Exists(d, None)),
         "in groups": in_groups([set_(d), create(x)], [GetChildren(d, None), set_(d), number], [get(d)]),
+        "hold": [hold(d), get(A), get(A), get(d)],
+        "hold a number": [hold(d, SEQUENCE), get(A), hold(d, SEQUENCE)],
+        "hold, let go": [hold(d), get(A), get(A), Delete(f"{d}/e", -1)],
         "read elsewhere": in_groups([get(A), set_(d)], [get(A), GetChildren("/", None), get(d)]),
     }
 

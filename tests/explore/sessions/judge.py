@@ -232,19 +232,23 @@ def _check_shock(before: World, world: World, index: int, move: Move) -> None:
             raise Violation("the client was SUSPENDED for a moment without a reason, or not with one")
 
 
-def _check_ephemerals(world: World, index: int) -> None:
-    client = world.clients[index]
-    if client.position.losts < client.ledger.owed:
-        raise Violation("an ephemeral is gone with its session, and the client was not LOST")
-    deleted = {
+def deleted(world: World) -> set[str]:
+    """What any client deletes."""
+    return {
         path_of(part)
         for other in world.clients
         for request in other.position.calls
         for part in parts(request)
         if isinstance(part, Delete)
     }
+
+
+def _check_ephemerals(world: World, index: int) -> None:
+    client = world.clients[index]
+    if client.position.losts < client.ledger.owed:
+        raise Violation("an ephemeral is gone with its session, and the client was not LOST")
     owners = {each.number for each in world.sessions if each.client == index}
-    for path in client.ledger.made - deleted:
+    for path in client.ledger.made - deleted(world):
         znodes = (nodes.get(place) for nodes in world.model.nodes for place in nodes if logical(place) == path)
         if not any(znode.owner in owners for znode in znodes if znode is not None):
             raise Violation(f"the client is CONNECTED, and has lost its ephemeral {path}")

@@ -216,8 +216,9 @@ class Scheduler:
         return world
 
     def _check_watches(self, command: Command, world: World) -> None:
-        for client in world.clients:
+        for index, client in enumerate(world.clients):
             now = client.position
+            command.check_ephemerals(world.model, client.ledger.made - judge.deleted(world), index)
             if not (now.suspensions or now.losts or now.callbacks):
                 command.check_watches(world.model, now, [port.session for port in now.ports])
 
