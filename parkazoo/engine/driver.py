@@ -372,11 +372,11 @@ class Driver:
         for call in idle:
             call()
 
-    def let_held_go(self) -> None:
-        """Nothing is held any more: operations ask again, and are refused."""
+    def fail_held(self, error: Exception) -> None:
+        """End the operations that wait for the end of a move, at once."""
         if (hold := self.context.hold) is not None:
             for held in hold.take():
-                held.advance([])
+                held.fail(error)
 
     @property
     def is_idle(self) -> bool:

@@ -11,14 +11,18 @@ from typing import Generic
 
 from kazoo.exceptions import ConnectionLoss
 
+from parkazoo.engine.carrying import Carrying
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.form_change import POLL_S, FormChange
 from parkazoo.engine.gate import Gate
 from parkazoo.engine.holding import Holding
+from parkazoo.engine.owning import Owning
 from parkazoo.engine.ports import MemberT, OtherSession, Runtime
 from parkazoo.engine.rewatching import Rewatching
 from parkazoo.engine.roster import Roster
 from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.moving import NATIVE, Moving, opening
+from parkazoo.protocol.placement import Directory, Place, mirror_path
 from parkazoo.protocol.standing import Standing
 from parkazoo.protocol.where.places import Places, by_first
 
@@ -34,7 +38,7 @@ class Following(Generic[MemberT]):
     :param driver: works by a map of form plain so far. :param gate: through which operations come to it.
     :param report: tells the client its state, if that has changed. :param is_stopping: whether the session is.
     :param acknowledge: is called when nothing is under way by an older map.
-    :param part: parts with the ensembles that have left.
+    :param part: parts with the ensembles that have left. :param client_state: gives the client's KeeperState.
     """
 
     def __init__(
@@ -48,6 +52,7 @@ class Following(Generic[MemberT]):
         is_stopping: Callable[[], bool],
         acknowledge: Callable[[], None],
         part: Callable[[], None],
+        client_state: Callable[[], str],
     ) -> None:
         self._runtime = runtime
         self._driver = driver
@@ -58,9 +63,12 @@ class Following(Generic[MemberT]):
         self._is_stopping = is_stopping
         self._acknowledge = acknowledge
         self._part = part
+        self._client_state = client_state
         self._parting: dict[str, int] = {}  # as operations know it, see :attr:`ClusterMap.parting`
         self._last_move = ""  # the same, see :attr:`ClusterMap.last_move`
         self._holding: Holding | None = None  # if a directory moves
+        self._owning: Holding | None = None  # for which the client's ephemerals are being copied
+        self._has_owned = False
         self._form_change: FormChange | None = None  # that is under way
         self._is_rewatching = False
         self._work_by_pins()
@@ -95,6 +103,8 @@ class Following(Generic[MemberT]):
                 partial(self._end_older, driver.context.form),
                 is_patient=not is_other,
             )
+            return
+        if not self._has_copied():
             return
         if cluster_map.move is None and self._holding is not None:
             self._holding = driver.context.hold = None
@@ -193,13 +203,77 @@ class Following(Generic[MemberT]):
                 self._holding = None
             else:
                 if self._holding is None or self._holding.hold.moving.name != move.name:
-                    self._holding = Holding(self._runtime, driver, move, self.go_on, self._is_stopping)
+                    self._holding = Holding(
+                        self._runtime, driver, move, self._carry, self._end_move, self._is_stopping
+                    )
                 moving, hold = move.directory, self._holding.hold
             self._last_move = roster.cluster_map.last_move
             places = Places(roster.placement, self._guess(form), self._runtime.make_lock(), leaving, gone, moving)
             if hold is not None and hold.is_over:
                 places.trust_pin()
             driver.begin_form(driver.context.risen(form, places, hold))
+
+    def _places_of(self, moving: Moving) -> tuple[Place, Place]:
+        """Where the children of a directory that moves have been, and where they go."""
+        names, path = self._roster.names, moving.directory
+        source, target = names.index(moving.source), names.index(moving.target)
+        if moving.generation == NATIVE:
+            old = self._driver.context.known(path).home
+        else:
+            old = Place(source, mirror_path(path, moving.generation))
+        return old, Place(target, mirror_path(path, moving.name))
+
+    def _has_copied(self) -> bool:
+        """Whether the client's ephemerals have copies where a directory goes; else it goes on when they have."""
+        holding = self._holding
+        if holding is None or holding.hold.is_over or holding.hold.moving.has_switched:
+            return True
+        if self._owning is holding:  # it has begun
+            return self._has_owned
+        self._owning, self._has_owned = holding, False
+        moving, roster = holding.hold.moving, self._roster
+        old, new = self._places_of(moving)
+        for member in roster.members:
+            if member.name == moving.source and (paths := member.ephemerals_below(old.path)):
+                Owning(
+                    self._runtime,
+                    member,
+                    paths,
+                    roster.ports[new.ensemble],
+                    lambda path: new.path + path[len(old.path) :],
+                    opening(moving.name),
+                    partial(self._have_owned, holding),
+                )
+                return False
+        self._has_owned = True
+        return True
+
+    def _have_owned(self, holding: Holding) -> None:
+        if self._owning is holding:
+            self._has_owned = True
+            if holding.hold.is_over:
+                self._forget_ephemerals(holding.hold.moving)
+            self.go_on()
+
+    def _end_move(self) -> None:
+        """Operations have gone on behind a move, or because it was called off."""
+        if self._holding is not None:
+            self._forget_ephemerals(self._holding.hold.moving)
+        self.go_on()
+
+    def _forget_ephemerals(self, moving: Moving) -> None:
+        """Those in the place where the children are not will be deleted by others."""
+        old, new = self._places_of(moving)
+        has_moved = self._driver.context.known(moving.directory).generation == moving.name
+        name, place = (moving.source, old) if has_moved else (moving.target, new)
+        for member in self._roster.members:
+            if member.name == name:
+                member.forget_ephemerals(place.path)
+
+    def _carry(self, moving: Moving, d: Directory, when_over: Callable[[], None]) -> None:
+        """Have watches follow the children of a directory that has moved."""
+        old, _ = self._places_of(moving)
+        Carrying(self._runtime, self._driver, self._roster.ports, self._client_state, d, old, when_over)
 
     def _guess(self, form: Form) -> Callable[[str], int]:
         """The port of the ensemble to which the epoch that decides gives a directory."""

@@ -41,3 +41,5 @@ class Gone:
     def data_watches(self) -> list[tuple[str, Watch]]:
         """There is none."""
         return []
+
+    child_watches = data_watches

@@ -25,6 +25,7 @@ MOST_LOOKS = 33
 class Holding:
     """The end of one hold. All of it is on the loop, but for what `hold` says.
 
+    :param carry: carries over the watches of a directory, which has a new place now, and makes a call then.
     :param when_over: is called when the operations have gone on.
     :param is_stopping: whether the session is.
     """
@@ -34,12 +35,14 @@ class Holding:
         runtime: Runtime,
         driver: Driver,
         moving: Moving,
+        carry: Callable[[Moving, Directory, Callable[[], None]], None],
         when_over: Callable[[], None],
         is_stopping: Callable[[], bool],
     ) -> None:
         self.hold = Hold(moving, runtime.make_lock(), partial(runtime.call, self.find_end))
         self._runtime = runtime
         self._driver = driver
+        self._carry = carry
         self._when_over = when_over
         self._is_stopping = is_stopping
         self._seen: Directory | None = None  # with the mark
@@ -60,11 +63,19 @@ class Holding:
     def _answered(self, answer: Directory | Exception | None) -> None:
         self._runtime.call(partial(self._have_looked, answer))
 
+    def _end(self) -> None:
+        self.hold.end()
+        self._when_over()
+
     def _have_looked(self, answer: Directory | Exception | None) -> None:
         if answer is None:
-            self._driver.context.places.trust_pin()
-            self.hold.end()
-            self._when_over()
+            places = self._driver.context.places
+            places.trust_pin()
+            d = places.known(self.hold.moving.directory)
+            if d.generation == self.hold.moving.name:
+                self._carry(self.hold.moving, d, self._end)
+            else:
+                self._end()
             return
         if isinstance(answer, Exception):  # they have asked as well, so to speak
             for held in self.hold.take():

@@ -62,6 +62,9 @@ class ObservedPort:
     def data_watches(self) -> list[tuple[str, Watch]]:
         return self._ports[self._index].data_watches()
 
+    def child_watches(self) -> list[tuple[str, Watch]]:
+        return self._ports[self._index].child_watches()
+
 
 class _ObservedRequest:
     """The reply to a request: tells of it, and hands the answer on, whatever happens."""

@@ -75,6 +75,9 @@ class RequestPort(Protocol):
     def data_watches(self) -> list[tuple[str, Watch]]:
         """The watches on data and on existence, with the physical paths."""
 
+    def child_watches(self) -> list[tuple[str, Watch]]:
+        """The watches on children, with the physical paths."""
+
 
 class MemberPort(RequestPort, Protocol):
     """The client of one ensemble, with a ZooKeeper session of its own.
@@ -95,6 +98,12 @@ class MemberPort(RequestPort, Protocol):
     @property
     def has_ephemerals(self) -> bool:
         """Whether there may be an ephemeral of its ZooKeeper session."""
+
+    def ephemerals_below(self, path: str) -> list[str]:
+        """On the loop: the physical paths of the ephemerals of known names below one."""
+
+    def forget_ephemerals(self, path: str) -> None:
+        """On the loop: what is below a physical path is no ephemeral that the client would miss."""
 
     @property
     def has_watches(self) -> bool:

@@ -184,6 +184,7 @@ class Session(Generic[MemberT]):
             lambda: self.is_stopping,
             self._acknowledge,
             Parting(runtime, roster, self._standing, self._report, self._lose, lambda: self.is_stopping).go_on,
+            lambda: client.client_state,
         )
         self.driver = driver
         self._early.open(gate.call)
@@ -251,7 +252,7 @@ class Session(Generic[MemberT]):
             else:
                 member.begin_stop()
         if self.driver is not None:
-            self.driver.let_held_go()
+            self.driver.fail_held(self.refusal() or ConnectionLoss())
 
     def when_idle(self, call: Callable[[], None]) -> None:
         """Once the session is open: make `call` when no operation waits or needs another request."""

@@ -223,6 +223,9 @@ class _Port:
     def data_watches(self) -> list[tuple[str, Watch]]:
         return self._member.data_watches()
 
+    def child_watches(self) -> list[tuple[str, Watch]]:
+        return self._member.child_watches()
+
     def submit(self, request: WireRequest, reply: Reply | None) -> None:
         kind = request.type
         if kind == Auth.type:

@@ -52,6 +52,8 @@ class Unjoined:
         """There is none."""
         return []
 
+    child_watches = data_watches
+
     def pass_on(self, member: RequestPort) -> None:
         """The ensemble is joined: its member takes the kept requests, and all later ones."""
         self._early.open(member.submit)

@@ -37,6 +37,14 @@ class Holdings:
         self._paths.clear()
         self._has_more = False
 
+    def below(self, path: str) -> list[str]:
+        """The ephemerals of known names below a znode."""
+        return sorted(each for each in self._paths if each.startswith(path + "/"))
+
+    def forget(self, path: str) -> None:
+        """What is below a znode counts no more: it goes, and is not missed."""
+        self._paths.difference_update(self.below(path))
+
     def assume(self) -> None:
         """There may be some: the session was another client's."""
         self._has_more = True

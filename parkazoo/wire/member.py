@@ -176,6 +176,14 @@ class Member(KazooClient):
     def has_ephemerals(self) -> bool:
         return bool(self.holdings) or any(leaves_ephemeral(each[0]) for each in self._pending.copy())
 
+    def ephemerals_below(self, path: str) -> list[str]:
+        """On the loop: the physical paths of the ephemerals of known names below one."""
+        return self.holdings.below(path)
+
+    def forget_ephemerals(self, path: str) -> None:
+        """On the loop: what is below a physical path is no ephemeral that the client would miss."""
+        self.holdings.forget(path)
+
     @property
     def has_watches(self) -> bool:
         return self.has_left_watches or any(leaves_watch(each) for each in self._unanswered())
@@ -400,7 +408,11 @@ class Member(KazooClient):
 
     def data_watches(self) -> list[tuple[str, Watch]]:
         """The watches on data and on existence, with the physical paths."""
-        return [(path, each) for path, watchers in list(self._data_watchers.items()) for each in list(watchers)]
+        return _each_of(self._data_watchers)
+
+    def child_watches(self) -> list[tuple[str, Watch]]:
+        """The watches on children, with the physical paths."""
+        return _each_of(self._child_watchers)
 
     def _session_callback(self, state: str) -> None:
         """Overrides kazoo's, on the loop. The client's state changes, then requests fail, then watches go."""
@@ -539,6 +551,10 @@ class Member(KazooClient):
         self._reset_session()
         self.last_zxid = 0
         self._protocol_version = None
+
+
+def _each_of(table: dict[str, set[Watch]]) -> list[tuple[str, Watch]]:
+    return [(path, each) for path, watchers in list(table.items()) for each in list(watchers)]
 
 
 def _is_in(function: object, watchers: set[Watch]) -> bool:

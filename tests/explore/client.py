@@ -84,6 +84,9 @@ class FakeMember:
     def data_watches(self) -> list[tuple[str, Watcher]]:
         return [(path, each) for path, watches in self.watches.data.items() for each in watches]
 
+    def child_watches(self) -> list[tuple[str, Watcher]]:
+        return [(path, each) for path, watches in self.watches.child.items() for each in watches]
+
     def serve(self) -> None:
         """The server executes the oldest request."""
         request, reply = self.outbox.popleft()

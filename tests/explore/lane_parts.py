@@ -41,6 +41,9 @@ class Port:
     def data_watches(self) -> list[tuple[str, Any]]:
         return []
 
+    def child_watches(self) -> list[tuple[str, Any]]:
+        return []
+
     def break_off(self, error: type[Exception]) -> None:
         replies = [reply for _, reply in (*self.unanswered, *self.unserved)]
         self.late += [request for request, _ in self.unserved]

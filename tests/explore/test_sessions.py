@@ -14,6 +14,7 @@ from tests.explore.sessions.explorer import SessionExplorer
 from tests.explore.sessions.families import Sessions
 from tests.explore.sessions.move_mutants import MUTANTS as OF_MOVES
 from tests.explore.sessions.mutants import MUTANTS as OF_SESSIONS
+from tests.explore.sessions.scheduler import Scheduler
 from tests.explore.sessions.world import parse_moves
 from tests.explore.test_mutants import MutantsCase
 
@@ -21,6 +22,7 @@ SEED = 1
 MUTANTS = {**OF_SESSIONS, **OF_MOVES}
 WALKED, WHOLE, MOST = 400, 8, 600  # scenarios, and how many states of each
 WALKS = 4  # of each mutant's scenario
+WALKS_TO_MOVE = 10  # of a directory's scenario
 WALKS_TO_FIND, FOUND_WITHIN = 400, 2500  # ways, and then states
 
 
@@ -58,6 +60,23 @@ class TestSessions(unittest.TestCase):
             explorer = SessionExplorer(member.scenario(), Bounds(most=MOST))
             explorer.explore()
             self.assertGreater(explorer.states, 0)
+
+
+class TestMoves(unittest.TestCase):
+    def test_directories_do_move(self) -> None:
+        """Also with ephemerals, whose owners have to help."""
+        dice = random.Random(SEED)
+        for program in ("mirrored moves, set, get", "native moves, set, get", "mirrored moves, hold"):
+            scheduler = Scheduler(Sessions(program, "nothing", "", "ab", "apart").scenario())
+            command, moved = scheduler._command, 0
+            assert command is not None
+            for _ in range(WALKS_TO_MOVE):
+                world = scheduler.begin()
+                while moves := scheduler.moves(world, Bounds()):
+                    world = scheduler.make(dice.choice(moves), world)
+                moved += command.place(world.model) == command.copy
+            with self.subTest(program):
+                self.assertGreater(moved, 0)
 
 
 class TestMutants(MutantsCase):

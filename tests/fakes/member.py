@@ -98,6 +98,7 @@ class Member:
         self.session_id, self.session_password = 0, PASSWORD
         self.has_ephemerals = self.has_watches = False
         self.watches: list[tuple[str, Any]] = []
+        self.ephemerals: list[str] = []
         self.begun_s: list[float] = []
         self.told: list[str] = []
         self.registered: list[int] = []
@@ -188,8 +189,17 @@ class Member:
         self.watches = [each for each in self.watches if each != (path, watch)]
         return was_there
 
+    def ephemerals_below(self, path: str) -> list[str]:
+        return [each for each in self.ephemerals if each.startswith(path + "/")]
+
+    def forget_ephemerals(self, path: str) -> None:
+        self.ephemerals = [each for each in self.ephemerals if not each.startswith(path + "/")]
+
     def data_watches(self) -> list[tuple[str, Any]]:
         return self.watches
+
+    def child_watches(self) -> list[tuple[str, Any]]:
+        return []
 
     def describe_troubles(self) -> str:
         return "no answer yet" if self._reached() else "it is down"

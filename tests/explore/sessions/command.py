@@ -6,6 +6,7 @@ command, behind one that has died. What the steps are made of is tested beside t
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kazoo.security import OPEN_ACL_UNSAFE
@@ -29,7 +30,8 @@ from tests.explore.alone import must
 from tests.explore.model import Model
 from tests.explore.scenario import Violation
 from tests.explore.sessions import ledger
-from tests.explore.znodes import Request, Who, Znode, path_of
+from tests.explore.sessions.world import Position
+from tests.explore.znodes import Request, Who, Znode, has_watch, path_of, watch_kind
 from tests.where_is import where_is
 
 NAME = "0123456789abcdef" * 2
@@ -39,6 +41,7 @@ NOTHING, COPIED, MARKED, EXACT, SWITCHED, OFF, ENDED, DEAD = (
     *("nothing", "copied", "marked", "exact", "switched", "off", "ended", "dead"),
 )
 OPERATOR = Who()
+SESSIONS = 100  # the numbers of a client's sessions are that many times its index plus one, and a few
 
 
 class Command(NamedTuple):
@@ -149,6 +152,7 @@ class Command(NamedTuple):
             self._put(model, self.copy.ensemble, Delete(opening(NAME), -1))
             if not self._bring(model):
                 return self.call_off(model)
+            self._put(model, self.copy.ensemble, SetData(self.copy.path, b"sealed", -1))
             self._put(model, self.copy.ensemble, Delete(guard(NAME), -1))
         elif step == SWITCHED:
             if not self._switch(model):
@@ -173,7 +177,7 @@ class Command(NamedTuple):
         target, is_whole = self.copy.ensemble, True
         wanted, there = self._below(model, self.source), self._below(model, self.copy)
         for path in sorted(there, reverse=True):
-            if path not in wanted or not wanted[path].owner:
+            if path not in wanted or _owner(wanted[path]) != _owner(there[path]) or not wanted[path].owner:
                 self._put(model, target, Delete(join(self.copy.path, path), -1))
         of_source, of_copy = (model.nodes[each.ensemble][each.path].created for each in (self.source, self.copy))
         for _ in range(of_source - of_copy - sum("/" not in path for path in wanted.keys() - there.keys())):
@@ -181,7 +185,7 @@ class Command(NamedTuple):
             self._put(model, target, Delete(join(self.copy.path, "-"), -1))
         for path, znode in sorted(wanted.items()):
             if znode.owner:
-                is_whole = is_whole and path in there
+                is_whole = is_whole and path in there and _owner(there[path]) == _owner(znode)
                 continue
             self._put(model, target, Create(join(self.copy.path, path), znode.data or b"", znode.acl, 0))
             for _ in range(znode.version):
@@ -235,7 +239,7 @@ class Command(NamedTuple):
         parts = [*ledger.parts(request)]
         if is_deleted and isinstance(request, GetChildren):
             return
-        if any(isinstance(each, CheckVersion) and _holds_life(each.path, self) for each in parts):
+        if any(self._holds_life(each) for each in parts):
             return
         place = self.place(model)
         for each in parts:
@@ -243,6 +247,13 @@ class Command(NamedTuple):
             for wrong in (self.source, self.copy):
                 if wrong != place and ensemble == wrong.ensemble and self._finds(model, wrong, path, each):
                     raise Violation(f"a client uses {path}, and the children are not there")
+
+    def _holds_life(self, request: Request) -> bool:
+        """Whether a multi with this step fails in another life of the directory, or if that has moved."""
+        if isinstance(request, CheckVersion):
+            ours = (self.old_mark, self.d.proof, opening(NAME))
+            return request.path in ours or split(request.path)[0] == FENCES
+        return isinstance(request, Create) and request.path == self.pin
 
     def _finds(self, model: Model, place: Place, path: str, request: Request) -> bool:
         nodes = model.nodes[place.ensemble]
@@ -266,6 +277,50 @@ class Command(NamedTuple):
         ):
             raise Violation("the directory has gone, and its place from before the move has not")
 
+    def check_watches(self, model: Model, position: Position, sessions: Sequence[int]) -> None:
+        """When all is quiet: watches on data and children were told if something has changed, and only then.
+
+        :param sessions: the client's, by ensemble.
+        :raises Violation: one was not, or one that has nothing to tell is on no server.
+        """
+        place, told = self.place(model), {each.operation: each.event for each in position.told}
+        left = {(watch.who.owners[-1], *watch[1:]) for watch in model.watches}
+        if place == self.copy and position.epoch < MOVED:  # it may not know yet
+            return
+        for each in position.ended:
+            request = position.calls[each.number]
+            if not has_watch(request) or isinstance(each.result, Exception) or place is None:
+                continue
+            path = place.path + path_of(request).removeprefix(self.d.path)
+            if not path.startswith(place.path) or not path_of(request).startswith(self.d.path):
+                continue
+            znode = model.nodes[place.ensemble].get(path)
+            kind, is_same = watch_kind(request), znode is None and each.result is None
+            if znode is not None and each.result is not None:
+                stat = each.result
+                if not isinstance(stat, ZnodeStat):
+                    stat = stat[1]  # type: ignore[index]  # of a get, or a listing with its stat
+                now = znode.stat
+                is_same = now.cversion == stat.cversion if kind == "child" else now.version == stat.version
+            if kind == "child" and self.d.is_native:  # pin and proof have changed: it is told
+                continue
+            if is_same == (each.number in told):
+                raise Violation(f"a watch was told {told.get(each.number)}, and that is not so")
+            if is_same and (sessions[place.ensemble], place.ensemble, kind, path) not in left:
+                raise Violation("a watch is on no server where the children are")
+
+    def check_ephemerals(self, model: Model, made: Iterable[str], index: int) -> None:
+        """
+        :param made: ephemerals that a client was told it has made, and nobody has deleted.
+        :raises Violation: one is not where the children are, or not the client's.
+        """
+        place = self.place(model)
+        for path in made:
+            if place is not None and path.startswith(self.d.path + "/"):
+                znode = model.nodes[place.ensemble].get(place.path + path.removeprefix(self.d.path))
+                if znode is None or _owner(znode) != index + 1:
+                    raise Violation(f"the ephemeral {path} has not moved with its directory")
+
     def check_switch(self, before: Model, after: Model) -> None:
         """:raises Violation: the pin names the copy, and that is not as the original."""
         if self.place(before) == self.source and self.place(after) == self.copy:
@@ -276,10 +331,10 @@ class Command(NamedTuple):
                 raise Violation("the copy is not as the original when the directory moves")
 
 
-def _holds_life(path: str, command: Command) -> bool:
-    """Whether the check of a znode makes a multi fail in another life of the directory."""
-    return path == command.old_mark or split(path)[0] == FENCES
-
-
 def _content(znode: Znode) -> tuple[object, ...]:
-    return znode.data, znode.version, znode.acl, bool(znode.owner)
+    return znode.data, znode.version, znode.acl, _owner(znode)
+
+
+def _owner(znode: Znode) -> int:
+    """The client that has an ephemeral; 0 if it is none."""
+    return znode.owner // SESSIONS

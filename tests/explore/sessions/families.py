@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -154,15 +154,38 @@ def moving(d: str) -> Mapping[str, Program]:
         "set acls": [SetACL(d, READ_ACL_UNSAFE, -1), Exists(d, None), GetACL(d)],
         "at once": at_once(create(x), get(d), GetChildren(d, None), Delete(x, -1), Exists(d, None)),
         "in groups": in_groups([set_(d), create(x)], [GetChildren(d, None), set_(d), number], [get(d)]),
+        "hold": [hold(d), get(A), get(A), get(d)],
+        "hold a number": [hold(d, SEQUENCE), get(A), hold(d, SEQUENCE)],
+        "hold, let go": [hold(d), get(A), get(A), Delete(f"{d}/e", -1)],
         "read elsewhere": in_groups([get(A), set_(d)], [get(A), GetChildren("/", None), get(d)]),
     }
 
 
-MOVING: Mapping[str, tuple[str, Program]] = {
-    f"{kind} moves, {name}": (path, program)
-    for kind, path in (("mirrored", MIRRORED), ("native", AT_HOME))
-    for name, program in moving(path).items()
-}
+def watching(d: str) -> Mapping[str, Program]:
+    """The same, of a client that leaves watches."""
+    x = f"{d}/x"
+    return {
+        "watch": [get(d, WATCH), get(A), get(A)],
+        "watch, set": [get(d, WATCH), set_(d)],
+        "watch children": [GetChildren2(d, WATCH), get(A), get(A)],
+        "watch children, make": [GetChildren2(d, WATCH), create(x)],
+        "watch both": at_once(get(d, WATCH), GetChildren2(d, WATCH)),
+        "watch what is not there": [Exists(x, WATCH), get(A)],
+        "watch children of a child": [create(x), GetChildren2(x, WATCH), get(A)],
+    }
+
+
+def of_both(make: Callable[[str], Mapping[str, Program]]) -> Mapping[str, tuple[str, Program]]:
+    """Programs with the directory that moves, which has a mirror, or is native."""
+    return {
+        f"{kind} moves, {name}": (path, program)
+        for kind, path in (("mirrored", MIRRORED), ("native", AT_HOME))
+        for name, program in make(path).items()
+    }
+
+
+MOVING, WATCHING = of_both(moving), of_both(watching)
+CHANGING = ("changes it", "deletes it")  # the others' programs
 OTHERS: Mapping[str, Sequence[Program]] = {
     "nothing": [],
     "sets": [[set_(B), set_(A)]],
@@ -171,6 +194,8 @@ OTHERS: Mapping[str, Sequence[Program]] = {
     "empties": [emptied(B)],
     "empties, makes again": [[*emptied(B), create(B)]],
     "lets go, empties": [[LET_GO, *emptied(B)]],
+    "changes it": [[set_(each), create(f"{each}/x")] for each in (MIRRORED, AT_HOME)],
+    "deletes it": [emptied(each) for each in (MIRRORED, AT_HOME)],
 }
 EMPTYING = ("empties", "empties, makes again", "lets go, empties")
 ALIKE = "the same"
@@ -181,6 +206,7 @@ OF_RISE = (TWICE, *(TWICE + each for each in ("l", "f", "fl")), WHOLE)
 OF_RISE += tuple(WHOLE + each for each in ("l", "f", "le", "lfp", "lle"))
 LEFT = "m" * 4  # two maps on two ensembles
 OF_MOVES = ("", "l", "e", "o", "x", "i", "ll", "le", "lo", "lx", "lp", "eo", "ex", "oi", "llo", "y", "ly")
+OF_CARRYING = ("", "o", "x", "i", "y", "oi")  # SUSPENDED would tell the watches NONE
 OF_LEAVING = (LEFT, *(LEFT + each for each in ("l", "e", "ll", "le", "lf", "lp", "lg")))
 STARTS = ("a", "b", "ab")
 PACES = ("at once", "apart", "slow")
@@ -208,7 +234,7 @@ class Sessions:
         known |= {name: (3, 3, each, PLAIN) for name, each in OF_THREE.items()}
         known |= {name: (*each, PLAIN) for name, each in GROWING.items()}
         known |= {name: (2, 2, each, Form.GROWN) for name, each in LEAVING.items()}
-        known |= {name: (2, 2, each, Form.GROWN) for name, (_, each) in MOVING.items()}
+        known |= {name: (2, 2, each, Form.GROWN) for name, (_, each) in {**MOVING, **WATCHING}.items()}
         first, last, program, begins = {**known, **RISING}[self.program]
         other = [program] if self.other == ALIKE else OTHERS[self.other]
         return SessionScenario(
@@ -221,7 +247,7 @@ class Sessions:
             begins=begins,
             rises=Form.GROWN - begins if self.program in RISING else 0,
             leaves=self.program in LEAVING,
-            moves=MOVING[self.program][0] if self.program in MOVING else "",
+            moves={**MOVING, **WATCHING}.get(self.program, ("",))[0],
             is_apart=self.pace == "apart",
             is_slow=self.pace == "slow",
         )
@@ -237,6 +263,9 @@ class Sessions:
         rises = itertools.product(RISING, ["nothing"], OF_RISE, ["a"], PACES)
         rise = itertools.product(RISING, [ALIKE], OF_RISE, ["a"], ["apart"])
         left = itertools.product(LEAVING, ["nothing", ALIKE, *EMPTYING], OF_LEAVING, ["a", "ab"], ["apart"])
-        moves = itertools.product(MOVING, ["nothing", ALIKE], OF_MOVES, STARTS, ["apart"])
+        moves = itertools.chain(
+            itertools.product(MOVING, ["nothing", ALIKE], OF_MOVES, STARTS, ["apart"]),
+            itertools.product(WATCHING, ["nothing", ALIKE, *CHANGING], OF_CARRYING, STARTS, ["apart"]),
+        )
         for words in itertools.chain(alone, two, three, grows, grow, rises, rise, left, moves):
             yield cls(*words)

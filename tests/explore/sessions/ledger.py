@@ -40,8 +40,16 @@ def noted(placement: Placement, before: World, world: World, index: int, item: I
         nothing = (frozenset[str](),) * len(ledger.held)
         ledger = ledger._replace(awaited=frozenset(), held=nothing, made=frozenset())
     has_changed = now.form is not old.form or now.parting != old.parting
-    if has_changed or isinstance(item, Hurry):
+    has_shut = now.form is not old.form or _leaving(now) != _leaving(old)
+    if has_shut or isinstance(item, Hurry):
         missed = {e for e, port in enumerate(old.ports) if port.phase != OPEN and any(map(has_watch, port.queue))}
+        ledger = ledger._replace(awaited=ledger.awaited | missed)
+    elif old.is_changing or has_changed:  # as a directory moves, but a session that begins hurries it
+        missed = {
+            e
+            for e, (before_it, port) in enumerate(zip(old.ports, now.ports, strict=True))
+            if port.phase != OPEN and any(map(has_watch, before_it.queue)) and not any(map(has_watch, port.queue))
+        }
         ledger = ledger._replace(awaited=ledger.awaited | missed)
     present = {e for e, port in enumerate(now.ports) if port.phase == OPEN and is_present(world, index, e)}
     if now.losts == old.losts and any(ledger.held[each] for each in now.parted - old.parted):
@@ -61,6 +69,11 @@ def noted(placement: Placement, before: World, world: World, index: int, item: I
         hurt = {number for number in left if _has_steps(old, old.calls[number])}
         ledger = ledger._replace(overtaken=ledger.overtaken | hurt)
     return world.with_client(index, client._replace(ledger=ledger))
+
+
+def _leaving(position: Position) -> set[tuple[str, int]]:
+    """The ensembles of which operations know that they leave, without a move."""
+    return {each for each in position.parting if len(each[0]) == 1}
 
 
 def is_present(world: World, index: int, ensemble: int) -> bool:

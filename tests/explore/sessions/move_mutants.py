@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from unittest.mock import PropertyMock, patch
 
+from parkazoo.engine.carrying import Carrying
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.following import Following
 from parkazoo.engine.form_change import FormChange
@@ -18,6 +19,7 @@ from parkazoo.protocol.steps import Operation
 from parkazoo.protocol.where import move_end
 from parkazoo.protocol.where.lookup import decided, named_by
 from parkazoo.protocol.where.places import Places
+from parkazoo.types.znodes import ZnodeStat
 from tests.explore.mutation import Fault, Right, instead, left_out, nothing
 from tests.explore.sessions.families import ALIKE, Sessions
 from tests.explore.sessions.mutants import SessionMutant, acknowledging_at_once
@@ -70,8 +72,8 @@ def only_patiently(right: Right) -> Right:
         if is_impatient:
             context.places.trust_pin()
             return None
-            yield
-        return (yield from right(context, moving, before, is_impatient))
+        found: Directory | None = yield from right(context, moving, before, is_impatient)
+        return found
 
     return wrong
 
@@ -84,6 +86,21 @@ def leaving_it(right: Right) -> Right:
     return wrong
 
 
+def carrying_nothing(right: Right) -> Right:
+    def wrong(carrying: Any) -> list[Any]:
+        return []
+
+    return wrong
+
+
+def comparing_nothing(right: Right) -> Right:
+    def wrong(carrying: Any, stat: Any) -> None:
+        right(carrying, stat._replace(mzxid=1 << 40) if isinstance(stat, ZnodeStat) else stat)
+
+    return wrong
+
+
+TOLD, WATCH = "and that is not so", "mirrored moves, watch"
 MUTANTS: Mapping[str, SessionMutant] = {
     "nobody holds": SessionMutant(
         instead(Hold.concerns, lambda _: lambda hold, directory: False), NOT_THERE, seen_in(SET)
@@ -127,6 +144,19 @@ MUTANTS: Mapping[str, SessionMutant] = {
         instead(old_place._delete_old_place, leaving_it),
         "its place from before the move has not",
         seen_in("mirrored moves, delete", "x", other="nothing", start="ab"),
+    ),
+    "watches stay where the children were": SessionMutant(
+        instead(Carrying._left, carrying_nothing),
+        f"{TOLD}|on no server",
+        seen_in(WATCH, other="nothing", start="b"),
+    ),
+    "a moved watch is not compared with the seal": SessionMutant(
+        instead(Carrying._have_seal, comparing_nothing), TOLD, seen_in(WATCH, other="changes it", start="b")
+    ),
+    "a client says that all has moved before it has looked": SessionMutant(
+        instead(Following._has_move_ended, lambda _: lambda following: True),
+        f"{TOLD}|on no server",
+        seen_in(WATCH, other="nothing", start="b"),
     ),
 }
 

@@ -208,10 +208,19 @@ class Scheduler:
         if self.is_quiet(world) and not self._is_held(world):
             for each in range(len(world.clients)):
                 judge.check_quiet(self.placement, world, each)
+            if self._command is not None:
+                self._check_watches(self._command, world)
             if self._command is not None and len(world.clients) == 1:
                 counts = not self._command.d.is_native
                 check_results(self._directories, world.clients[0].position, counts=counts)
         return world
+
+    def _check_watches(self, command: Command, world: World) -> None:
+        for index, client in enumerate(world.clients):
+            now = client.position
+            command.check_ephemerals(world.model, client.ledger.made - judge.deleted(world), index)
+            if not (now.suspensions or now.losts or now.callbacks):
+                command.check_watches(world.model, now, [port.session for port in now.ports])
 
     def _is_held(self, world: World) -> bool:
         """Whether an operation may wait for what the command does."""

@@ -1,0 +1,158 @@
+"""How a client's watches on the children of a directory follow them, when they have moved.
+
+What happened in the old place has fired there: it is told before the server answers a write. Then each watch is
+left again in the new place, and told at once if something has happened there before. Who has seen neither sees
+nothing: the copy was as the original when it was sealed, and what is newer has a higher zxid than the seal.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from kazoo.exceptions import NoAuthError, NoNodeError
+from kazoo.protocol.states import EventType, WatchedEvent
+
+from parkazoo.engine.driver import Driver
+from parkazoo.engine.ports import OnAnswer, RequestPort, Runtime
+from parkazoo.kazoo_private import Exists, GetChildren2
+from parkazoo.protocol.past import CATCH_UP
+from parkazoo.protocol.placement import OURS, Directory, Place, join, logical
+from parkazoo.protocol.steps import WireRequest
+from parkazoo.protocol.watches import DirectoryWatch
+from parkazoo.types.znodes import Watch
+
+AT_ONCE = 32  # others' requests wait behind so many at most
+
+
+class Carrying:
+    """Carries over the watches of one directory. All of it is on the loop.
+
+    :param ports: indexed as in the placement. :param client_state: gives the client's KeeperState.
+    :param d: the directory as it is now. :param old: the place of before; its home if it was native.
+    :param when_over: is called when each is left again, or told.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        driver: Driver,
+        ports: Sequence[RequestPort],
+        client_state: Callable[[], str],
+        d: Directory,
+        old: Place,
+        when_over: Callable[[], None],
+    ) -> None:
+        self._runtime = runtime
+        self._driver = driver
+        self._client_state = client_state
+        self._d = d
+        self._old, self._new = old, d.mirror
+        self._from, self._to = ports[old.ensemble], ports[d.mirror.ensemble]
+        self._when_over = when_over
+        self._rest: deque[tuple[bool, str, Watch]] = deque()  # on children?, where it was, which
+        self._under_way = 0
+        self._seal = 0
+        if self._left():
+            self._ask(self._from, CATCH_UP, self._have_heard)
+        else:
+            when_over()
+
+    def _ask(self, port: RequestPort, request: WireRequest, then: Callable[[Any], None]) -> None:
+        """Make a call on the loop with the answer, which may be an exception."""
+        port.submit(request, OnAnswer(lambda answer: self._runtime.call(partial(then, answer))))
+
+    def _left(self) -> list[tuple[bool, str, Watch]]:
+        """The watches that have not fired."""
+        of_data, of_children = self._from.data_watches(), self._from.child_watches()
+        both = [*((False, *each) for each in of_data), *((True, *each) for each in of_children)]
+        return [each for each in both if self._has_moved(*each[:2])]
+
+    def _has_moved(self, is_of_children: bool, path: str) -> bool:
+        old = self._old.path
+        if self._old == self._d.home:
+            below = path.startswith(old + "/") and path.removeprefix(old + "/").split("/", 1)[0] not in OURS
+            return below or (is_of_children and path == old)
+        return path == old or path.startswith(old + "/")
+
+    def _have_heard(self, answer: object) -> None:
+        """If the connection was lost in place of an answer, all that was left there has been told NONE."""
+        self._rest += self._left()
+        for _, path, watch in self._rest:
+            self._from.forget_watch(path, watch)
+            if isinstance(watch, DirectoryWatch):
+                watch.places.discard(Place(self._old.ensemble, path))
+        self._to.submit(CATCH_UP, None)  # it may be behind, and not show the copy
+        self._ask(self._to, Exists(self._new.path, None), self._have_seal)
+
+    def _have_seal(self, answer: Any) -> None:
+        if answer is None or isinstance(answer, Exception):
+            for is_of_children, path, watch in self._rest:
+                self._tell(is_of_children, path, watch, answer)
+            self._when_over()
+            return
+        self._seal = answer.mzxid
+        self._under_way = 1
+        while self._rest and self._under_way < AT_ONCE:
+            self._leave_one()
+        self._have_left()
+
+    def _leave_one(self) -> None:
+        is_of_children, path, watch = self._rest.popleft()
+        new = self._new.path + path[len(self._old.path) :]
+        self._under_way += 1
+        if isinstance(watch, DirectoryWatch) and watch.home is None and path != self._old.path:
+            home = join(self._new.path, watch.path.removeprefix(self._d.path + "/"))
+            self._ask(self._to, Exists(home, None), partial(self._look_again, watch))
+            return
+        if isinstance(watch, DirectoryWatch):
+            watch.places.add(Place(self._new.ensemble, new))
+            watch.home = watch.home and Place(self._new.ensemble, new)
+        request = GetChildren2(new, watch) if is_of_children else Exists(new, watch)
+        self._ask(self._to, request, partial(self._have_asked, is_of_children, new, watch))
+
+    def _look_again(self, watch: DirectoryWatch, stat: Any) -> None:
+        """It waits for what is not there, and knows the life of the directory by numbers of the old place."""
+        if watch.is_of_children and (stat is None or isinstance(stat, Exception) or stat.czxid > self._seal):
+            self._tell(True, watch.path, watch, None)
+        elif watch.is_armed:
+            if watch.is_of_children:
+                watch.home_czxid, watch.home_cversion = stat.czxid, stat.cversion
+            watch(WatchedEvent(EventType.CHILD, self._client_state(), watch.told))
+        self._have_left()
+
+    def _have_asked(self, is_of_children: bool, path: str, watch: Watch, answer: Any) -> None:
+        stat = answer[1] if is_of_children and not isinstance(answer, Exception) else answer
+        if stat is None or isinstance(stat, Exception):
+            is_same = False
+        else:
+            newest = stat.pzxid if is_of_children else stat.mzxid
+            is_same = max(newest, stat.czxid) <= self._seal or (path == self._new.path and newest <= self._seal)
+        if not is_same:
+            is_left = self._to.forget_watch(path, watch)
+            if is_left or isinstance(answer, Exception):  # else an event has told it
+                self._tell(is_of_children, path, watch, stat)
+        self._have_left()
+
+    def _tell(self, is_of_children: bool, path: str, watch: Watch, stat: Any) -> None:
+        """:param stat: of the znode, which has changed; None: it has gone; or why it is not known."""
+        kind = EventType.CHILD if is_of_children else EventType.CHANGED
+        if stat is None or isinstance(stat, NoNodeError) or getattr(stat, "czxid", 0) > self._seal:
+            kind = EventType.DELETED
+        elif isinstance(stat, Exception) and not isinstance(stat, NoAuthError):
+            kind = EventType.NONE
+        told = None if kind == EventType.NONE else self._driver.unchroot(logical(path))
+        event = WatchedEvent(kind, self._client_state(), told)
+        if isinstance(watch, DirectoryWatch):
+            watch.fire(event)
+        else:
+            self._runtime.deliver(watch, event)
+
+    def _have_left(self) -> None:
+        if self._rest:
+            self._leave_one()
+        self._under_way -= 1
+        if not self._under_way:
+            self._when_over()

@@ -1,0 +1,80 @@
+"""How a client makes copies of its ephemerals in a directory that is about to move: only their owner can.
+
+It makes them before it says the map that holds its operations, so the command finds them when it compares copy and
+original. From then on the client has ephemerals on both ensembles. What cannot be copied stays, and so does the
+directory: the command calls the move off.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from parkazoo.engine.ports import MemberPort, OnAnswer, RequestPort, Runtime
+from parkazoo.kazoo_private import CheckVersion, Create, GetACL, GetData, Transaction
+from parkazoo.protocol.ops.creates import EPHEMERAL
+from parkazoo.types.znodes import ZnodeStat
+
+AT_ONCE = 32  # others' requests wait behind so many at most
+
+
+class Owning:
+    """Copies the ephemerals of one session. All of it is on the loop.
+
+    :param member: of the ensemble where they are. :param paths: theirs, physical.
+    :param to: where they are copied. :param path_of: the path of a copy.
+    :param opening: the znode without which no copy is made any more.
+    :param when_over: is called when each is made, or cannot be.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        member: MemberPort,
+        paths: Iterable[str],
+        to: RequestPort,
+        path_of: Callable[[str], str],
+        opening: str,
+        when_over: Callable[[], None],
+    ) -> None:
+        self._runtime = runtime
+        self._member = member
+        self._to = to
+        self._path_of = path_of
+        self._opening = CheckVersion(opening, -1)
+        self._when_over = when_over
+        self._rest = deque(paths)
+        self._under_way = 1
+        while self._rest and self._under_way < AT_ONCE:
+            self._begin_one()
+        self._have_done(None)
+
+    def _begin_one(self) -> None:
+        path = self._rest.popleft()
+        self._under_way += 1
+        found: list[Any] = []  # the first answer
+        self._member.submit(GetData(path, None), OnAnswer(found.append))
+        self._member.submit(GetACL(path), OnAnswer(self._soon(partial(self._have_read, path, found))))
+
+    def _soon(self, call: Callable[[Any], None]) -> Callable[[Any], None]:
+        return lambda answer: self._runtime.call(partial(call, answer))
+
+    def _have_read(self, path: str, found: list[Any], rights: Any) -> None:
+        (znode,) = found
+        if isinstance(znode, Exception) or isinstance(rights, Exception) or not self._owns(znode[1]):
+            self._have_done(None)
+            return
+        create = Create(self._path_of(path), znode[0], rights[0], EPHEMERAL)
+        self._to.submit(Transaction([self._opening, create]), OnAnswer(self._soon(self._have_done)))
+
+    def _owns(self, stat: ZnodeStat) -> bool:
+        return bool(stat.ephemeralOwner == self._member.session_id)
+
+    def _have_done(self, answer: object) -> None:
+        if self._rest:
+            self._begin_one()
+        self._under_way -= 1
+        if not self._under_way:
+            self._when_over()

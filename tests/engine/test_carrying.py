@@ -1,0 +1,196 @@
+"""Watches that follow the children of a directory to another ensemble."""
+
+from __future__ import annotations
+
+import unittest
+from typing import Any
+
+from kazoo.exceptions import BadVersionError, ConnectionLoss, NoAuthError, NoNodeError
+from kazoo.protocol.states import EventType, WatchedEvent
+
+from parkazoo.engine.carrying import AT_ONCE, Carrying
+from parkazoo.kazoo_private import Exists, GetChildren2
+from parkazoo.protocol.past import CATCH_UP
+from parkazoo.protocol.placement import PIN, Place, mirror_path
+from parkazoo.protocol.where.places import directory
+from tests.fakes.member import STAT
+
+D, NAME = "/d", "0123456789abcdef" * 2
+OLD, NEW = Place(0, mirror_path(D)), Place(1, mirror_path(D, NAME))
+HOME = Place(1, D)
+SEAL = 100
+SEALED = STAT._replace(czxid=SEAL - 50, mzxid=SEAL, pzxid=SEAL - 10)
+
+
+class Port:
+    """An ensemble: it answers when a test says so."""
+
+    def __init__(self) -> None:
+        self.data: list[tuple[str, Any]] = []
+        self.child: list[tuple[str, Any]] = []
+        self.asked: list[tuple[Any, Any]] = []
+
+    def submit(self, request: Any, reply: Any) -> None:
+        self.asked.append((request, reply))
+
+    def data_watches(self) -> list[tuple[str, Any]]:
+        return [*self.data]
+
+    def child_watches(self) -> list[tuple[str, Any]]:
+        return [*self.child]
+
+    def forget_watch(self, path: str, watch: Any) -> bool:
+        tables = self.data, self.child
+        was_there = any((path, watch) in table for table in tables)
+        self.data, self.child = ([each for each in table if each != (path, watch)] for table in tables)
+        return was_there
+
+    def answer(self, answer: Any) -> Any:
+        """To the oldest request; a watch of it is left, as servers leave it."""
+        request, reply = self.asked.pop(0)
+        watch = getattr(request, "watcher", None)
+        if watch is not None and not isinstance(answer, Exception):
+            (self.child if isinstance(request, GetChildren2) else self.data).append((request.path, watch))
+        if reply is None:
+            pass
+        elif isinstance(answer, Exception):
+            reply.set_exception(answer)
+        else:
+            reply.set(answer)
+        return request
+
+
+class CarryingTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.ports = [Port(), Port()]
+        self.told: list[tuple[Any, WatchedEvent]] = []
+        self.is_over = False
+
+    # As the runtime and the driver.
+
+    def call(self, call: Any) -> None:
+        call()
+
+    def deliver(self, watch: Any, event: WatchedEvent) -> None:
+        self.told.append((watch, event))
+
+    def unchroot(self, path: str) -> str:
+        return path
+
+    def begin(self, old: Place = OLD) -> None:
+        def over() -> None:
+            self.is_over = True
+
+        d = directory(D, HOME, NEW.ensemble, generation=NAME)
+        Carrying(self, self, self.ports, lambda: "CONNECTED", d, old, over)  # type: ignore[arg-type]
+
+    def begin_with(self, path: str, is_of_children: bool = False, answer: Any = SEALED) -> None:
+        """The old place has answered, and so has the seal."""
+        (self.ports[0].child if is_of_children else self.ports[0].data).append((path, print))
+        self.begin()
+        self.assertIs(self.ports[0].answer(BadVersionError()), CATCH_UP)
+        self.assertEqual((self.ports[0].data, self.ports[0].child), ([], []))
+        self.assertIs(self.ports[1].answer(BadVersionError()), CATCH_UP)
+        self.assertEqual(self.ports[1].answer(answer), Exists(NEW.path, None))
+
+
+class TestCarrying(CarryingTest):
+    def test_nothing_was_watched(self) -> None:
+        self.ports[0].data.append(("/other", print))
+        self.ports[0].child.append((mirror_path("/d2"), print))
+        self.begin()
+        self.assertEqual((self.is_over, self.ports[0].asked), (True, []))
+
+    def test_what_has_fired_meanwhile_is_not_carried(self) -> None:
+        """Its event was on its way."""
+        self.ports[0].data.append((f"{OLD.path}/x", print))
+        self.begin()
+        self.assertFalse(self.is_over)
+        self.ports[0].data.clear()
+        self.ports[0].answer(BadVersionError())
+        self.ports[1].answer(BadVersionError())
+        self.ports[1].answer(SEALED)
+        self.assertEqual((self.is_over, self.ports[1].asked, self.told), (True, [], []))
+
+    def test_left_again(self) -> None:
+        for is_of_children, request in (
+            (False, Exists(f"{NEW.path}/x", print)),
+            (True, GetChildren2(f"{NEW.path}/x", print)),
+        ):
+            self.setUp()
+            self.begin_with(f"{OLD.path}/x", is_of_children)
+            stat = STAT._replace(czxid=SEAL - 1, mzxid=SEAL - 1, pzxid=SEAL - 1)
+            self.assertEqual(self.ports[1].answer(([], stat) if is_of_children else stat), request)
+            left = self.ports[1].child if is_of_children else self.ports[1].data
+            self.assertEqual((self.is_over, left, self.told), (True, [(request.path, print)], []))
+
+    def test_on_its_own_children(self) -> None:
+        self.begin_with(OLD.path, True)
+        self.ports[1].answer((["x"], SEALED))
+        self.assertEqual((self.ports[1].child, self.told, self.is_over), ([(NEW.path, print)], [], True))
+
+    def test_told_at_once(self) -> None:
+        """What is above the seal has happened in the new place; NoAuth: one may not leave it again."""
+        new, same = SEAL + 1, SEAL - 1
+        for is_of_children, answer, kind in (
+            (False, STAT._replace(czxid=same, mzxid=new, pzxid=same), EventType.CHANGED),
+            (False, STAT._replace(czxid=new, mzxid=new, pzxid=new), EventType.DELETED),
+            (False, None, EventType.DELETED),
+            (False, ConnectionLoss(), EventType.NONE),
+            (True, ([], STAT._replace(czxid=same, mzxid=same, pzxid=new)), EventType.CHILD),
+            (True, ([], STAT._replace(czxid=new, mzxid=new, pzxid=new)), EventType.DELETED),
+            (True, NoNodeError(), EventType.DELETED),
+            (True, NoAuthError(), EventType.CHILD),
+        ):
+            with self.subTest(answer):
+                self.setUp()
+                self.begin_with(f"{OLD.path}/x", is_of_children)
+                self.ports[1].answer(answer)
+                told = None if kind == EventType.NONE else f"{D}/x"
+                self.assertEqual(self.told, [(print, WatchedEvent(kind, "CONNECTED", told))])
+                self.assertEqual((self.ports[1].data, self.ports[1].child, self.is_over), ([], [], True))
+
+    def test_what_is_not_of_the_data(self) -> None:
+        """New children do not change the data, nor new data the children."""
+        new, same = SEAL + 1, SEAL - 1
+        for is_of_children in (False, True):
+            self.setUp()
+            self.begin_with(f"{OLD.path}/x", is_of_children)
+            other = {"mzxid": new} if is_of_children else {"pzxid": new}
+            stat = STAT._replace(**{"czxid": same, "mzxid": same, "pzxid": same, **other})
+            self.ports[1].answer(([], stat) if is_of_children else stat)
+            self.assertEqual((self.told, self.is_over), ([], True))
+
+    def test_an_event_has_told_it(self) -> None:
+        """It has come behind the answer, before that is looked at."""
+        self.begin_with(f"{OLD.path}/x")
+        ports, forget = self.ports[1], self.ports[1].forget_watch
+        ports.forget_watch = lambda path, watch: forget(path, watch) and False  # type: ignore[method-assign]
+        ports.answer(STAT._replace(czxid=1, mzxid=SEAL + 1, pzxid=1))
+        self.assertEqual((self.told, self.is_over), ([], True))
+
+    def test_the_new_place_is_away_or_gone(self) -> None:
+        for answer, kind in ((ConnectionLoss(), EventType.NONE), (None, EventType.DELETED)):
+            self.setUp()
+            self.begin_with(f"{OLD.path}/x", answer=answer)
+            self.assertEqual(([event.type for _, event in self.told], self.is_over), ([kind], True))
+
+    def test_native(self) -> None:
+        """Pin and proof are nobody's, and data of the directory itself stays where it is."""
+        self.ports[1].data += [(D, print), (f"{D}/{PIN}", print), (f"{D}/x", print)]
+        self.begin(HOME)
+        for answer in (BadVersionError(), BadVersionError(), SEALED):
+            self.ports[1].answer(answer)
+        self.assertEqual(self.ports[1].data, [(D, print), (f"{D}/{PIN}", print)])
+        self.assertEqual(self.ports[1].asked[0][0], Exists(f"{NEW.path}/x", print))
+
+    def test_many(self) -> None:
+        self.ports[0].data += [(f"{OLD.path}/{number}", print) for number in range(3 * AT_ONCE)]
+        self.begin()
+        self.ports[0].answer(BadVersionError())
+        self.ports[1].answer(BadVersionError())
+        self.ports[1].answer(SEALED)
+        self.assertEqual(len(self.ports[1].asked), AT_ONCE)
+        while self.ports[1].asked:
+            self.ports[1].answer(STAT._replace(czxid=1, mzxid=1, pzxid=1))
+        self.assertEqual((self.is_over, len(self.ports[1].data)), (True, 3 * AT_ONCE))

@@ -1,0 +1,223 @@
+"""A client whose map says that a directory moves while it is at work: what it holds, and for how long."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from kazoo.exceptions import (
+    BadVersionError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    NoNodeError,
+    SessionExpiredError,
+)
+
+from parkazoo.engine.holding import MOST_LOOKS, MOST_PAUSE_S
+from parkazoo.kazoo_private import Delete, Exists, GetData, SetData
+from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.moving import Moving, mark_of, old_mark_of
+from parkazoo.protocol.pin import encode_pin
+from parkazoo.protocol.placement import MAP, PIN, mirror_path
+from tests.engine.test_session_forms import FormTest
+from tests.fakes.client import Client
+from tests.fakes.member import CONNECT_S, STAT, Ensemble
+from tests.fakes.result import Result
+
+D, NAME = "/d", "0123456789abcdef" * 2
+MARK, OLD_MARK = f"{D}/{PIN}/{mark_of(NAME)}", f"{D}/{PIN}/{old_mark_of(NAME)}"
+OLD, NEW = mirror_path(D), mirror_path(D, NAME)
+PATIENCE_S = 2 * MOST_LOOKS * MOST_PAUSE_S
+
+
+class TotalClient(Client):
+    has_total_order = True
+
+
+def answer(ensemble: Ensemble, right: Any, request: Any) -> Any:
+    """As an ensemble that has its data."""
+    path = getattr(request, "path", "")
+    if not path.startswith((D, "/parkazoo/mirrors", "/parkazoo/fences")):
+        return right(request)
+    ensemble.seen.append(request)
+    if isinstance(request, Exists):
+        return STAT if path in ensemble.data else None
+    if path not in ensemble.data:
+        return NoNodeError()
+    if isinstance(request, GetData):
+        return ensemble.data[path], STAT
+    if isinstance(request, Delete) and request.version == -1:
+        del ensemble.data[path]
+        return True
+    return STAT if isinstance(request, SetData) else BadVersionError()
+
+
+class TestMoves(FormTest):
+    """The directory's home is on the ensemble of `/`, and its children move between the two others."""
+
+    def at_work(self, kind: type[Client] = Client) -> Client:
+        client = kind(first="abc")
+        self.publish(client, Form.GROWN)
+        for ensemble in client.ensembles.values():
+            ensemble.answer = partial(answer, ensemble, ensemble.answer)  # type: ignore[method-assign]
+        placement = client.map.make_placement()
+        self.home = client.map.names[placement.of_children("/")]
+        self.source, self.target = (name for name in "abc" if name != self.home)
+        self.data = client.ensembles[self.home].data
+        self.data |= {D: b"", f"{D}/{PIN}": self.pin(self.source)}
+        client.ensembles[self.source].data |= {OLD: b"", f"{OLD}/x": b"old"}
+        client.runtime.turn(CONNECT_S)
+        for name in "abc":
+            self.ask(client, name)
+        client.runtime.turn(CONNECT_S)
+        client.states.clear()
+        return client
+
+    def pin(self, name: str, generation: str = "") -> bytes:
+        return encode_pin(STAT, name, generation)
+
+    def say(self, client: Client, move: Moving | None) -> None:
+        client.map = client.map.with_move(move)
+        for ensemble in client.ensembles.values():
+            ensemble.data[MAP] = client.map.to_json()
+        self.hear(client, self.home)
+        client.runtime.turn(0.02)
+
+    def announce(self, client: Client) -> Moving:
+        self.data[MARK] = b""
+        move = Moving(D, NAME, self.source, "", self.target)
+        self.say(client, move)
+        return move
+
+    def switch(self, client: Client) -> None:
+        del self.data[MARK]
+        self.data |= {f"{D}/{PIN}": self.pin(self.target, NAME), OLD_MARK: b""}
+        client.ensembles[self.target].data |= {NEW: b"", f"{NEW}/x": b"new"}
+
+    def get(self, client: Client, path: str = f"{D}/x") -> Result:
+        result = Result()
+        client.session.call(GetData(path, None), result)
+        client.runtime.turn(0.02)
+        return result
+
+    def looks(self, client: Client) -> int:
+        return sum(isinstance(each, Exists) and each.path == MARK for each in client.ensembles[self.home].seen)
+
+    def test_held_until_it_has_moved(self) -> None:
+        client = self.at_work()
+        self.assertEqual(self.get(client).value[0], b"old")
+        self.announce(client)
+        self.assertEqual(self.epochs(client), [3, 3, 3])
+        seen = len(client.ensembles[self.source].seen)
+        held, other = self.get(client), self.get(client, D)
+        self.assertEqual(held.told, [])
+        self.assertEqual(self.get(client, f"{D}2").value.__class__, NoNodeError)
+        client.runtime.turn(1)
+        self.assertEqual((held.told, other.told), ([], [other.value] if other.told else []))
+        self.switch(client)
+        client.runtime.turn(MOST_PAUSE_S)
+        self.assertEqual(held.value[0], b"new")
+        self.assertEqual(self.get(client).value[0], b"new")
+        self.assertEqual(len(client.ensembles[self.source].seen), seen)
+        self.assertEqual(client.states, [])
+
+    def test_called_off(self) -> None:
+        client = self.at_work()
+        move = self.announce(client)
+        held = self.get(client)
+        del self.data[MARK]
+        client.runtime.turn(MOST_PAUSE_S)
+        self.assertEqual(held.value[0], b"old")
+        self.say(client, None)
+        self.assertEqual((self.epochs(client), client.map.moved), ([4, 4, 4], move.name))
+
+    def test_patience(self) -> None:
+        """The command has died: a holder calls the move off."""
+        client = self.at_work()
+        self.announce(client)
+        client.runtime.turn(PATIENCE_S)
+        self.assertIn(MARK, self.data)
+        held = self.get(client)
+        client.runtime.turn(PATIENCE_S)
+        self.assertEqual((held.value[0], MARK in self.data), (b"old", False))
+
+    def test_nobody_is_in_its_way(self) -> None:
+        """A client that holds nothing does not look; it says that all has moved when it has looked then."""
+        client = self.at_work()
+        move = self.announce(client)
+        client.runtime.turn(PATIENCE_S)
+        self.assertEqual(self.looks(client), 0)
+        self.switch(client)
+        self.say(client, move._replace(has_switched=True))
+        self.assertEqual((self.looks(client), self.epochs(client)), (1, [4, 4, 4]))
+        self.say(client, None)
+        self.assertEqual(self.epochs(client), [5, 5, 5])
+
+    def test_it_does_not_say_it_before(self) -> None:
+        """The home is away: nobody knows yet where the children are."""
+        client = self.at_work()
+        move = self.announce(client)
+        self.switch(client)
+        client[self.home].is_slow = True
+        client.map = client.map.with_move(move._replace(has_switched=True))
+        client.ensembles[self.source].data[MAP] = client.map.to_json()
+        self.hear(client, self.source)
+        client.runtime.turn(1)
+        self.assertEqual(self.epochs(client), [3, 3, 3])
+        client[self.home].is_slow = False
+        client.runtime.turn(1)
+        self.assertEqual(self.get(client).value[0], b"new")
+
+    def test_stopped(self) -> None:
+        client = self.at_work()
+        self.announce(client)
+        held = self.get(client)
+        client.session.stop(lambda: None)
+        client.runtime.turn(2 * CONNECT_S)
+        self.assertIsInstance(held.value, ConnectionClosedError)
+
+    def test_lost(self) -> None:
+        client = self.at_work()
+        self.announce(client)
+        held = self.get(client)
+        client.session.expire("a test wants it")
+        client.runtime.turn(0)
+        self.assertIsInstance(held.value, SessionExpiredError)
+        client.runtime.turn(2 * CONNECT_S)
+        again = self.get(client)
+        self.assertEqual(again.told, [])
+        self.switch(client)
+        client.runtime.turn(MOST_PAUSE_S)
+        self.assertEqual(again.value[0], b"new")
+
+    def test_the_home_is_lost(self) -> None:
+        """As any operation that needs it."""
+        client = self.at_work()
+        self.announce(client)
+        held = self.get(client)
+        client[self.home].is_slow = True
+        client.runtime.turn(MOST_PAUSE_S)
+        client[self.home].lose()
+        client.runtime.turn(MOST_PAUSE_S)
+        self.assertIsInstance(held.value, ConnectionLoss)
+
+    def test_one_order(self) -> None:
+        """What is issued behind a held operation waits for it; so does what waited when the map came."""
+        client = self.at_work(TotalClient)
+        client[self.source].is_slow = True
+        results = [Result() for _ in range(4)]
+        for path, result in zip((f"{D}/x", "/other", f"{D}/x"), results, strict=False):
+            client.session.call(GetData(path, None), result)
+        client.runtime.turn(0.02)
+        self.announce(client)
+        self.assertEqual(self.epochs(client)[0], 2)
+        client[self.source].is_slow = False
+        self.ask(client, self.source)
+        client.runtime.turn(0.1)
+        self.assertEqual((results[0].value[0], type(results[1].value)), (b"old", NoNodeError))
+        client.session.call(GetData("/other", None), results[3])
+        client.runtime.turn(0.5)
+        self.assertEqual((results[2].told, results[3].told, self.epochs(client)), ([], [], [3, 3, 3]))
+        self.switch(client)
+        client.runtime.turn(MOST_PAUSE_S)
+        self.assertEqual((results[2].value[0], type(results[3].value)), (b"new", NoNodeError))
