@@ -28,7 +28,7 @@ from parkazoo.admin.moving.immovable import (
     verify_deletable,
     verify_form,
     verify_is_placed,
-    verify_no_ephemerals,
+    verify_owners,
     verify_path,
     verify_rule,
     verify_target,
@@ -94,7 +94,7 @@ def move_directory(
     interrupted anywhere, and the next one goes on; several may run at once.
 
     Of a znode it carries data, ACL, versions and sequence numbers; czxid, mzxid, pzxid, ctime and mtime are new. A
-    directory with TTL or container znodes, or with ephemerals, stays where it is.
+    directory with TTL or container znodes, or with ephemerals of sessions that are not registered, stays.
 
     :param path: of the directory.
     :param to: the ensemble that gets the children; by default where the map puts new directories.
@@ -334,7 +334,7 @@ class _DirectoryMove:
                 f"{shown(self.path)} has no child and no mirror, so there is nothing to move: "
                 "a directory that programs delete and make anew goes where the map says"
             )
-        verify_no_ephemerals(place, original, self.path)
+        verify_owners(place, original, self.path)
         verify_deletable(place, original)
         return Both(original)
 

@@ -53,7 +53,7 @@ def move(
 
     Operations on the directory and below wait for a moment, mostly less than a second, which it tells at the end.
     Data, ACLs, versions and sequence numbers are carried; czxid, mzxid, pzxid, ctime and mtime are not, and may be
-    lower. A directory with ephemerals, TTL or container znodes is refused.
+    lower. A directory with TTL or container znodes is refused.
     """
     servers, chroot = split_hosts(hosts)
     directory = normalised(path, chroot)

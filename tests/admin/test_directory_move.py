@@ -6,12 +6,12 @@ import itertools
 import random
 import unittest
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from parkazoo.admin.directory_move import ATTEMPTS, _DirectoryMove
@@ -19,10 +19,10 @@ from parkazoo.admin.history import parse_history
 from parkazoo.admin.identity import encode_identity
 from parkazoo.admin.rise import Rise
 from parkazoo.errors import ClusterMapError
-from parkazoo.kazoo_private import Create, Delete, SetData
+from parkazoo.kazoo_private import CheckVersion, Create, Delete, SetData
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form, Rule
-from parkazoo.protocol.moving import MOVES, Moving, mark_of
+from parkazoo.protocol.moving import MOVES, Moving, mark_of, opening
 from parkazoo.protocol.ops.creates import native_marks
 from parkazoo.protocol.pin import Pin, decode_pin, encode_pin
 from parkazoo.protocol.placement import (
@@ -73,7 +73,7 @@ class Worker:
     def __init__(self, ensembles: dict[str, FakeEnsemble], chance: random.Random) -> None:
         self.ensembles = ensembles
         self.chance = chance
-        self.is_ready = self.is_patient = True
+        self.is_ready = self.is_patient = self.copies_ephemerals = True
         self.known: dict[str, tuple[bytes, int]] = {}
         self.count = 0
         self.says = self.may_skip = 0
@@ -99,6 +99,8 @@ class Worker:
             self.map = max((self.map_on(name) for name in ("a", "b")), key=lambda each: each.epoch)
         move = self.map.move
         if self.says != self.map.epoch and not (move is not None and move.has_switched and self.is_held(move)):
+            if move is not None and not move.has_switched and self.copies_ephemerals:
+                self.copy_ephemerals(move)
             self.says = self.map.epoch
             self.in_mind = None
             for name in ("a", "b"):
@@ -110,6 +112,18 @@ class Worker:
             self.is_patient = True  # once is enough
         if HOME in self.home.znodes:
             self.works()
+
+    def copy_ephemerals(self, move: Moving) -> None:
+        ensemble, top = self.place()
+        for path, znode in ensemble.znodes.items():
+            if znode.owner == WORKER and path.startswith(f"{top}/"):
+                copy = f"{mirror_path(PATH, move.name)}{path[len(top) :]}"
+                with suppress(KazooException):
+                    self.ensembles[move.target].write(
+                        CheckVersion(opening(move.name), -1),
+                        Create(copy, znode.data, znode.acl, EPHEMERAL),
+                        session=WORKER,
+                    )
 
     def is_held(self, move: Moving) -> bool:
         return f"{PIN}/{mark_of(move.name)}" in self.home.znodes
@@ -549,25 +563,40 @@ class TestCalledOff(MoveCase):
             ensemble.write(SetData(MAP, replace(GROWN, epoch=GROWN.epoch + 1).to_json(), -1))
 
     def test_ephemerals(self) -> None:
-        self.ensembles["a"].write(Create(f"{OLD}/e", b"", OPEN_ACL_UNSAFE, EPHEMERAL), session=WORKER)
-        self.worker.count += 1
-        with self.assertRaisesRegex(
-            ClusterMapError, "(?s)^/d has 1 ephemeral .*ended:\n  /d/e: of 0x4d on web7, pid 4711, since"
+        """Of a client; of one that makes no copies; of a session that is not registered."""
+        for session, copies, why in (
+            (WORKER, True, ""),
+            (
+                WORKER,
+                False,
+                "(?s)called off 3 times.*1 ephemerals have no copy of their owner.* /e of client 0x4d",
+            ),
+            (999, True, "not registered.*: /d/e, of session 0x3e7 on ensemble a"),
         ):
-            self.move()
-        self.ensembles["a"].write(Delete(f"{OLD}/e", -1))
-        self.assert_whole("a")
+            with self.subTest(why):
+                self.begin(random.Random(1))
+                self.worker.copies_ephemerals = copies
+                self.ensembles["a"].write(Create(f"{OLD}/e", b"", OPEN_ACL_UNSAFE, EPHEMERAL), session=session)
+                self.worker.count += 1
+                refused = self.assertRaisesRegex(ClusterMapError, why) if why else nullcontext()
+                with self.worker_works(), refused:
+                    self.move()
+                ensemble, mirror = self.worker.place()
+                self.assertEqual(ensemble.znodes[f"{mirror}/e"].owner, session)
+                ensemble.write(Delete(f"{mirror}/e", -1))
+                self.assert_whole("a" if why else "b")
 
     def test_an_ephemeral_that_comes_later(self) -> None:
         def come() -> None:
             self.ensembles["a"].write(Create(f"{OLD}/e", b"", OPEN_ACL_UNSAFE, EPHEMERAL), session=WORKER)
             self.worker.count += 1
 
-        is_refused = self.assertRaisesRegex(ClusterMapError, "of 0x4d on")
-        with self.worker_works(), self.before_write(3, come), is_refused:
+        with self.worker_works(), self.before_write(3, come):
             self.move()
-        self.ensembles["a"].write(Delete(f"{OLD}/e", -1))
-        self.assert_whole("a")
+        ensemble, mirror = self.worker.place()
+        self.assertEqual(ensemble.znodes[f"{mirror}/e"].owner, WORKER)
+        ensemble.write(Delete(f"{mirror}/e", -1))
+        self.assert_whole("b")
 
     def test_a_directory_that_is_deleted_and_made_anew(self) -> None:
         """At any time; by a client that knows nothing of moves."""

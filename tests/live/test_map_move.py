@@ -30,6 +30,7 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.moving import MOVES
 from parkazoo.protocol.placement import MIRRORS, escape
+from parkazoo.protocol.registration import format_session
 from tests.live.copies_case import CrashError
 from tests.live.grow_case import GrowCase, end_at_sleep
 from tests.live.map_case import IDENTITY, dump, error_of, output_of
@@ -127,6 +128,42 @@ class MoveTest(MoveCase):
         self.move()
         self.assert_moved(self.there)
         self.assertEqual(self.worker.get_children(PATH), ["y"])
+
+
+class HeldTest(MoveCase):
+    """What clients hold in the directory follows it."""
+
+    def test_watches(self) -> None:
+        client, other = self.worker, self.client()[0]
+        seen, listed, data = list[Any](), list[Any](), list[Any]()
+        client.get(f"{PATH}/x", seen.append)
+        client.get_children(PATH, listed.append)
+        client.DataWatch(f"{PATH}/x")(lambda found, stat: data.append(found))
+        self.move()
+        self.assertEqual((seen, listed, data), ([], [], [b"1"]))
+        other.set(f"{PATH}/x", b"2")
+        other.create(f"{PATH}/y")
+        wait_until(lambda: (len(seen), len(listed), data) == (1, 1, [b"1", b"2"]), "each is told once")
+        self.assert_moved(self.there)
+        self.assertEqual(self.states, [])
+
+    def test_locks_and_ephemerals(self) -> None:
+        """The lock is held all the time, and they end with their client."""
+        client, (other, states) = self.worker, self.client()
+        lock = other.Lock(PATH, "me")
+        self.assertTrue(lock.acquire(timeout=DEADLINE_S))
+        other.create(f"{PATH}/e", b"mine", ephemeral=True)
+        for to in (self.there, self.here, self.there):
+            self.move(to)
+            self.assert_moved(to)
+            self.assertFalse(client.Lock(PATH, "you").acquire(blocking=False))
+            self.assertEqual(client.get(f"{PATH}/e")[0], b"mine")
+        self.assertEqual(states, [])
+        other.stop()
+        wait_until(lambda: client.get_children(PATH) == ["x"], "they end with their client")
+        with client.Lock(PATH, "you"):
+            pass
+        self.assertEqual(self.states, [])
 
 
 class NativeTest(MoveCase):
@@ -393,16 +430,17 @@ class RefusedTest(MoveCase):
         with self.refused("(?s)^stopped at map 3: .* not registered.*--strangers-gone"):
             self.move(strangers_gone=False)
 
-    def test_ephemerals(self) -> None:
-        lock = self.worker.Lock(f"{PATH}/lock", "me")
+    def test_ephemerals_of_strangers(self) -> None:
+        plain = self.plain["abc".index(self.here)]
+        mirror = find_whereabouts(read_map(self.a), PATH).d.mirror.path
         for name in ("e", "f"):
-            self.worker.create(f"{PATH}/{name}", ephemeral=True)
-        with self.refused(r"(?s)^/d has 2 ephemerals .*\n  /d/e and 1 more: of 0x.*, pid "):
+            plain.create(f"{mirror}/{name}", ephemeral=True)
+        session = format_session(plain.client_id[0])
+        with self.refused(f"not registered, .*: /d/e and 1 more, of session {session} on ensemble {self.here} "):
             self.move()
         for name in ("e", "f"):
-            self.worker.delete(f"{PATH}/{name}")
-        with lock:  # in a directory of its own
-            self.move()
+            plain.delete(f"{mirror}/{name}")
+        self.move()
         self.assert_moved(self.there)
 
     def test_what_may_not_be_read(self) -> None:

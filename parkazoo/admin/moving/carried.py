@@ -11,6 +11,7 @@ from typing import NamedTuple
 from kazoo.security import ACL
 
 from parkazoo.protocol.placement import shown
+from parkazoo.protocol.registration import format_session
 
 DIGEST_BYTES = 16
 NO_LIVES: Mapping[str, int] = MappingProxyType({})
@@ -184,7 +185,7 @@ def _why_not(original: Tree, copy: Tree, made: int, without_owner: list[str]) ->
     if without_owner:
         return (
             f"{len(without_owner):,} ephemerals have no copy of their owner, the first is "
-            f"{shown(without_owner[0])}"
+            f"{shown(without_owner[0])} of client {format_session(original[without_owner[0]].owner)}"
         )
     if copy[TOP].creates + made > (original[TOP].creates if TOP in original else 0):
         return "the copy counts more children than were ever made: it is of an earlier life of the directory"

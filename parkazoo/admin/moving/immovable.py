@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from contextlib import suppress
 
 from kazoo.exceptions import BadVersionError, NoNodeError
 
 from parkazoo.admin.arguments import arguments_alone
-from parkazoo.admin.clients import AdminClient
 from parkazoo.admin.moving.carried import SeenZnode, Tree, parent_of
 from parkazoo.admin.moving.place import TreePlace, send
-from parkazoo.admin.registrations import describe_client, read_registrations
+from parkazoo.admin.registrations import read_registrations
 from parkazoo.admin.strays import SHOWN
 from parkazoo.admin.verify import verify_names
 from parkazoo.admin.whereabouts import By, Whereabouts
@@ -88,34 +86,25 @@ def verify_is_placed(found: Whereabouts) -> None:
         )
 
 
-def verify_no_ephemerals(place: TreePlace, found: Tree, path: str) -> None:
-    """:raises ClusterMapError: there are ephemerals, which only their owners could make elsewhere."""
+def verify_owners(place: TreePlace, found: Tree, path: str) -> None:
+    """:raises ClusterMapError: there are ephemerals that nobody would make elsewhere: only their owners can."""
     owned: dict[int, list[str]] = defaultdict(list)
     for below, znode in found.items():
         if znode.owner:
             owned[znode.owner].append(path + below)
-    if owned:
-        number = sum(map(len, owned.values()))
-        lines = "".join(f"\n  {line}" for line in _owners(place.client, owned))
-        raise ClusterMapError(
-            f"{shown(path)} has {number:,} ephemeral{'s' if number > 1 else ''} at or below its children, which "
-            f"only the owners could make elsewhere. Run the command again when these have gone, or their clients "
-            f"have ended:{lines}"
-        )
-
-
-def _owners(client: AdminClient, owned: Mapping[int, list[str]]) -> list[str]:
-    registered, _ = read_registrations({client.name: client})
-    clients = {each.client: describe_client(each) for each in registered}
-    lines = []
-    for owner, paths in [*owned.items()][:SHOWN]:
-        session = format_session(owner)
-        who = clients.get(session, f"session {session} on {client}")
+    if not owned:
+        return
+    registered, _ = read_registrations({place.client.name: place.client})
+    clients = {each.client for each in registered}
+    strange = {session: each for owner, each in owned.items() if (session := format_session(owner)) not in clients}
+    if strange:
+        paths = [each for paths in strange.values() for each in paths]
         more = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
-        lines.append(f"{shown(paths[0])}{more}: of {who}")
-    if len(owned) > SHOWN:
-        lines.append(f"and those of {len(owned) - SHOWN:,} other clients")
-    return lines
+        raise ClusterMapError(
+            f"ephemerals at or below the children of {shown(path)} belong to sessions that are not registered, "
+            f"and only its owner can make one elsewhere: {shown(paths[0])}{more}, of session "
+            f"{', '.join([*strange][:SHOWN])} on {place.client}. Run the command again when these have ended"
+        )
 
 
 def verify_deletable(place: TreePlace, found: Tree) -> None:
