@@ -17,6 +17,7 @@ from parkazoo.admin.history import (
 )
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form, Rule
+from parkazoo.protocol.moving import Moving
 
 PLAIN = ClusterMap("5d3c", {"a": "h1:1", "b": "h2:1"}, ("a", "b"), "a")
 GROWN = replace(PLAIN, form=Form.GROWN)
@@ -28,6 +29,8 @@ class TestWords(unittest.TestCase):
         named = GROWN.with_ensembles({"c": "h3:1"})
         ruled = named.with_epoch({"a": 1, "b": 0, "c": 2}, [Rule("/x"), Rule("/y", ("c",))])
         changed = ruled.with_epoch({"a": 1, "b": 0, "c": 2}, [Rule("/y", ("a",)), Rule("/z")])
+        holds = GROWN.with_move(Moving("/d", "0" * 32, "a", "", "b"))
+        moved = GROWN.with_move(Moving("/d", "0" * 32, "a", "", "b", has_switched=True))
         for before, after, words in (
             (None, PLAIN, ["made, with ensembles a, b"]),
             (PLAIN, PLAIN, []),
@@ -37,6 +40,10 @@ class TestWords(unittest.TestCase):
             (GROWN, named, ["ensemble c came"]),
             (named, GROWN, ["ensemble c went"]),
             (named, ruled, ["weights: a 1, b 0, c 2", "rule for /x added", "rule for /y added"]),
+            (GROWN, holds, ["move of /d from a to b: begun"]),
+            (holds, moved, ["move of /d from a to b: the children are there"]),
+            (moved, moved.with_move(None), ["move of /d from a to b: done"]),
+            (holds, holds.with_move(None), ["move of /d from a to b: called off"]),
             (ruled, changed, ["rule for /x removed", "rule for /y changed", "rule for /z added"]),
         ):
             with self.subTest(words):
