@@ -361,7 +361,7 @@ class Client:
             return Port(phase, member.session_id, (), queue, member._patience is None)
         asked = tuple(request for request, _ in exchange._asked if path_of(request) != CONFIG)
         phase = ASKING if exchange.state == CONNECTING else GREETING
-        return Port(phase, member.session_id, asked, queue)
+        return Port(phase, member.session_id, asked, queue, member._patience is None)
 
     @property
     def callbacks(self) -> int:
