@@ -11,18 +11,14 @@ from typing import Generic
 
 from kazoo.exceptions import ConnectionLoss
 
-from parkazoo.engine.carrying import Carrying
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.form_change import POLL_S, FormChange
 from parkazoo.engine.gate import Gate
-from parkazoo.engine.holding import Holding
-from parkazoo.engine.owning import Owning
+from parkazoo.engine.moves import Moves
 from parkazoo.engine.ports import MemberT, OtherSession, Runtime
 from parkazoo.engine.rewatching import Rewatching
 from parkazoo.engine.roster import Roster
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.moving import NATIVE, Moving, opening
-from parkazoo.protocol.placement import Directory, Place, mirror_path
 from parkazoo.protocol.standing import Standing
 from parkazoo.protocol.where.places import Places, by_first
 
@@ -63,12 +59,8 @@ class Following(Generic[MemberT]):
         self._is_stopping = is_stopping
         self._acknowledge = acknowledge
         self._part = part
-        self._client_state = client_state
         self._parting: dict[str, int] = {}  # as operations know it, see :attr:`ClusterMap.parting`
-        self._last_move = ""  # the same, see :attr:`ClusterMap.last_move`
-        self._holding: Holding | None = None  # if a directory moves
-        self._owning: Holding | None = None  # for which the client's ephemerals are being copied
-        self._has_owned = False
+        self._moves = Moves(runtime, driver, roster, client_state, self.go_on, is_stopping)
         self._form_change: FormChange | None = None  # that is under way
         self._is_rewatching = False
         self._work_by_pins()
@@ -89,10 +81,10 @@ class Following(Generic[MemberT]):
         """Work by the newest map, and then acknowledge it. A form is never given up: others may go on by it."""
         cluster_map, driver = self._roster.cluster_map, self._driver
         assert cluster_map is not None
-        if self.is_changing or self._is_rewatching or not self._has_move_ended():
+        if self.is_changing or self._is_rewatching or not self._moves.have_ended(cluster_map):
             return
         is_other = driver.context.form < cluster_map.form or cluster_map.parting != self._parting
-        if is_other or cluster_map.last_move != self._last_move:
+        if is_other or cluster_map.last_move != self._moves.last:
             self._form_change = FormChange(
                 self._runtime,
                 driver,
@@ -104,27 +96,14 @@ class Following(Generic[MemberT]):
                 is_patient=not is_other,
             )
             return
-        if not self._has_copied():
+        if not self._moves.have_copies():
             return
-        if cluster_map.move is None and self._holding is not None:
-            self._holding = driver.context.hold = None
-            driver.context.places.guess_again()
+        if cluster_map.move is None:
+            self._moves.end()
         if driver.context.form is not Form.PLAIN:
             driver.context.places.decide_by(self._guess(driver.context.form))
         self._acknowledge()
         self.part()
-
-    def _has_move_ended(self) -> bool:
-        """Whether nothing waits for the end of a move that the map says is over; else it goes on then."""
-        cluster_map, holding = self._roster.cluster_map, self._holding
-        assert cluster_map is not None
-        if holding is None or holding.hold.is_over:
-            return True
-        move = cluster_map.move
-        if move is not None and move.name == holding.hold.moving.name and not move.has_switched:
-            return True
-        holding.find_end()
-        return False
 
     def part(self) -> None:
         """Part with the ensembles that have left, as far as operations know it."""
@@ -198,82 +177,12 @@ class Following(Generic[MemberT]):
             leaving, gone = (
                 frozenset(map(roster.names.index, names)) for names in (self._parting, roster.cluster_map.gone)
             )
-            move, moving, hold = roster.cluster_map.move, "", None
-            if move is None:
-                self._holding = None
-            else:
-                if self._holding is None or self._holding.hold.moving.name != move.name:
-                    self._holding = Holding(
-                        self._runtime, driver, move, self._carry, self._end_move, self._is_stopping
-                    )
-                moving, hold = move.directory, self._holding.hold
-            self._last_move = roster.cluster_map.last_move
+            hold = self._moves.begin(roster.cluster_map)
+            moving = "" if hold is None else hold.moving.directory
             places = Places(roster.placement, self._guess(form), self._runtime.make_lock(), leaving, gone, moving)
             if hold is not None and hold.is_over:
                 places.trust_pin()
             driver.begin_form(driver.context.risen(form, places, hold))
-
-    def _places_of(self, moving: Moving) -> tuple[Place, Place]:
-        """Where the children of a directory that moves have been, and where they go."""
-        names, path = self._roster.names, moving.directory
-        source, target = names.index(moving.source), names.index(moving.target)
-        if moving.generation == NATIVE:
-            old = self._driver.context.known(path).home
-        else:
-            old = Place(source, mirror_path(path, moving.generation))
-        return old, Place(target, mirror_path(path, moving.name))
-
-    def _has_copied(self) -> bool:
-        """Whether the client's ephemerals have copies where a directory goes; else it goes on when they have."""
-        holding = self._holding
-        if holding is None or holding.hold.is_over or holding.hold.moving.has_switched:
-            return True
-        if self._owning is holding:  # it has begun
-            return self._has_owned
-        self._owning, self._has_owned = holding, False
-        moving, roster = holding.hold.moving, self._roster
-        old, new = self._places_of(moving)
-        for member in roster.members:
-            if member.name == moving.source and (paths := member.ephemerals_below(old.path)):
-                Owning(
-                    self._runtime,
-                    member,
-                    paths,
-                    roster.ports[new.ensemble],
-                    lambda path: new.path + path[len(old.path) :],
-                    opening(moving.name),
-                    partial(self._have_owned, holding),
-                )
-                return False
-        self._has_owned = True
-        return True
-
-    def _have_owned(self, holding: Holding) -> None:
-        if self._owning is holding:
-            self._has_owned = True
-            if holding.hold.is_over:
-                self._forget_ephemerals(holding.hold.moving)
-            self.go_on()
-
-    def _end_move(self) -> None:
-        """Operations have gone on behind a move, or because it was called off."""
-        if self._holding is not None:
-            self._forget_ephemerals(self._holding.hold.moving)
-        self.go_on()
-
-    def _forget_ephemerals(self, moving: Moving) -> None:
-        """Those in the place where the children are not will be deleted by others."""
-        old, new = self._places_of(moving)
-        has_moved = self._driver.context.known(moving.directory).generation == moving.name
-        name, place = (moving.source, old) if has_moved else (moving.target, new)
-        for member in self._roster.members:
-            if member.name == name:
-                member.forget_ephemerals(place.path)
-
-    def _carry(self, moving: Moving, d: Directory, when_over: Callable[[], None]) -> None:
-        """Have watches follow the children of a directory that has moved."""
-        old, _ = self._places_of(moving)
-        Carrying(self._runtime, self._driver, self._roster.ports, self._client_state, d, old, when_over)
 
     def _guess(self, form: Form) -> Callable[[str], int]:
         """The port of the ensemble to which the epoch that decides gives a directory."""

@@ -47,6 +47,7 @@ class Holding:
         self._is_stopping = is_stopping
         self._seen: Directory | None = None  # with the mark
         self._looks = 0  # since operations are held
+        self._pause_s = FIRST_PAUSE_S
         self._is_looking = False
 
     def find_end(self) -> None:
@@ -85,4 +86,5 @@ class Holding:
         if self._is_stopping():
             return
         self._looks = self._looks + 1 if self.hold.has_any else 0
-        self._runtime.call_later(min(FIRST_PAUSE_S * 2**self._looks, MOST_PAUSE_S), self._look)
+        self._runtime.call_later(self._pause_s, self._look)
+        self._pause_s = min(2 * self._pause_s, MOST_PAUSE_S)

@@ -210,15 +210,15 @@ class ClusterMap:
                 raise ClusterMapError(f"ensemble {name} leaves, and has left")
         if self.moved and not GENERATION.fullmatch(self.moved):
             raise ClusterMapError(f"{quoted(self.moved)} is no name of a move")
+        if self.last_move and self.form is not Form.GROWN:
+            raise ClusterMapError(
+                f"its form is {self.form.word}: a directory moves only in form {Form.GROWN.word}"
+            )
         if self.move is not None:
             self._verify_move(self.move)
 
     def _verify_move(self, move: Moving) -> None:
         move.verify({*self.placement} - self.gone.keys())
-        if self.form is not Form.GROWN:
-            raise ClusterMapError(
-                f"its form is {self.form.word}: a directory moves only in form {Form.GROWN.word}"
-            )
         if move.target in self.leaving:
             raise ClusterMapError(f"{move.directory} moves to ensemble {move.target}, which leaves")
 

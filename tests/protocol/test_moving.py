@@ -74,6 +74,8 @@ class TestMap(unittest.TestCase):
     def test_form(self) -> None:
         with self.assertRaisesRegex(ClusterMapError, "its form is guarded"):
             replace(MAP, form=Form.GUARDED, later=()).with_move(MOVE)
+        with self.assertRaisesRegex(ClusterMapError, "its form is guarded"):
+            replace(MAP, form=Form.GUARDED, later=(), moved=NAME)
 
     def test_damaged(self) -> None:
         document = json.loads(MAP.with_move(MOVE).to_json())

@@ -293,7 +293,8 @@ class Client:
             for _ in range(MOST_POLLS + 1):
                 self._runtime.look()
         elif isinstance(item, Look):
-            holding = self.session._following._holding if self.session._following is not None else None
+            following = self.session._following
+            holding = following._moves._holding if following is not None else None
             if item.is_impatient and holding is not None:
                 holding._looks = MOST_LOOKS
             self._runtime.holds.popleft()()
@@ -361,7 +362,7 @@ class Client:
             return Port(phase, member.session_id, (), queue, member._patience is None)
         asked = tuple(request for request, _ in exchange._asked if path_of(request) != CONFIG)
         phase = ASKING if exchange.state == CONNECTING else GREETING
-        return Port(phase, member.session_id, asked, queue)
+        return Port(phase, member.session_id, asked, queue, member._patience is None)
 
     @property
     def callbacks(self) -> int:
@@ -389,7 +390,7 @@ class Client:
         following = self.session._following
         if following is None:
             return frozenset()
-        moving = {following._last_move: 1} if following._last_move else {}
+        moving = {following._moves.last: 1} if following._moves.last else {}
         return frozenset({**following._parting, **moving}.items())
 
     @property

@@ -10,6 +10,7 @@ from parkazoo.engine.carrying import Carrying
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.following import Following
 from parkazoo.engine.form_change import FormChange
+from parkazoo.engine.moves import Moves
 from parkazoo.protocol import old_place
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.context import Context
@@ -154,7 +155,7 @@ MUTANTS: Mapping[str, SessionMutant] = {
         instead(Carrying._have_seal, comparing_nothing), TOLD, seen_in(WATCH, other="changes it", start="b")
     ),
     "a client says that all has moved before it has looked": SessionMutant(
-        instead(Following._has_move_ended, lambda _: lambda following: True),
+        instead(Moves.have_ended, lambda _: lambda moves, cluster_map: True),
         f"{TOLD}|on no server",
         seen_in(WATCH, other="nothing", start="b"),
     ),

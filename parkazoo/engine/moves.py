@@ -1,0 +1,145 @@
+"""What a client does about a directory that moves, beside its operations (protocol/hold.py).
+
+Before it says the map by which they are held, it makes copies of its ephemerals. When the move has ended, its
+watches follow the children, and what it has in the wrong place is not missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Generic
+
+from parkazoo.engine.carrying import Carrying
+from parkazoo.engine.driver import Driver
+from parkazoo.engine.holding import Holding
+from parkazoo.engine.owning import Owning
+from parkazoo.engine.ports import MemberT, Runtime
+from parkazoo.engine.roster import Roster
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.hold import Hold
+from parkazoo.protocol.moving import NATIVE, Moving, opening
+from parkazoo.protocol.placement import Directory, Place, mirror_path
+
+
+class Moves(Generic[MemberT]):
+    """Begins and ends with the map's entry of a move. All of it is on the loop.
+
+    :param client_state: gives the client's KeeperState.
+    :param go_on: is called when :meth:`have_ended` or :meth:`have_copies` may say otherwise.
+    :param is_stopping: whether the session is.
+    :ivar last: the last move of which operations know, see :attr:`ClusterMap.last_move`.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        driver: Driver,
+        roster: Roster[MemberT],
+        client_state: Callable[[], str],
+        go_on: Callable[[], None],
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        self._runtime = runtime
+        self._driver = driver
+        self._roster = roster
+        self._client_state = client_state
+        self._go_on = go_on
+        self._is_stopping = is_stopping
+        self.last = ""
+        self._holding: Holding | None = None  # if a directory moves
+        self._copying: Holding | None = None  # for which ephemerals are being copied, or have been
+        self._is_copying = False
+
+    def begin(self, cluster_map: ClusterMap) -> Hold | None:
+        """The hold of operations that begin from now on, by this map."""
+        move, self.last = cluster_map.move, cluster_map.last_move
+        if move is None:
+            self._holding = None
+        elif self._holding is None or self._holding.hold.moving.name != move.name:
+            self._holding = Holding(
+                self._runtime, self._driver, move, self._carry, self._have_ended, self._is_stopping
+            )
+        return None if self._holding is None else self._holding.hold
+
+    def end(self) -> None:
+        """The map has no entry any more, and nothing waits for its end."""
+        if self._holding is not None:
+            self._holding = self._driver.context.hold = None
+            self._driver.context.places.guess_again()
+
+    # ---- the end of a move -----------------------------------------------------------------------
+
+    def have_ended(self, cluster_map: ClusterMap) -> bool:
+        """Whether nothing waits for the end of a move that the map says is over; else that is looked for."""
+        holding, move = self._holding, cluster_map.move
+        if holding is None or holding.hold.is_over:
+            return True
+        if move is not None and move.name == holding.hold.moving.name and not move.has_switched:
+            return True
+        holding.find_end()
+        return False
+
+    def _have_ended(self) -> None:
+        """Operations have gone on."""
+        if self._holding is not None:
+            self._forget_ephemerals(self._holding.hold.moving)
+        self._go_on()
+
+    def _carry(self, moving: Moving, d: Directory, when_over: Callable[[], None]) -> None:
+        """Have watches follow the children of a directory that has moved."""
+        old, _ = self._places_of(moving)
+        Carrying(self._runtime, self._driver, self._roster.ports, self._client_state, d, old, when_over)
+
+    def _places_of(self, moving: Moving) -> tuple[Place, Place]:
+        """Where the children have been, and where they go."""
+        names, path = self._roster.names, moving.directory
+        if moving.generation == NATIVE:
+            old = self._driver.context.known(path).home
+        else:
+            old = Place(names.index(moving.source), mirror_path(path, moving.generation))
+        return old, Place(names.index(moving.target), mirror_path(path, moving.name))
+
+    # ---- ephemerals ------------------------------------------------------------------------------
+
+    def have_copies(self) -> bool:
+        """Whether the client's ephemerals have copies where a directory goes; else they are made."""
+        holding = self._holding
+        if holding is None or holding.hold.is_over or holding.hold.moving.has_switched:
+            return True
+        if self._copying is not holding:
+            self._copying, self._is_copying = holding, False
+            self._copy(holding)
+        return not self._is_copying
+
+    def _copy(self, holding: Holding) -> None:
+        moving = holding.hold.moving
+        old, new = self._places_of(moving)
+        for member in self._roster.members:
+            if member.name == moving.source and (paths := member.ephemerals_below(old.path)):
+                self._is_copying = True
+                Owning(
+                    self._runtime,
+                    member,
+                    paths,
+                    self._roster.ports[new.ensemble],
+                    lambda path: new.path + path[len(old.path) :],
+                    opening(moving.name),
+                    partial(self._have_copied, holding),
+                )
+
+    def _have_copied(self, holding: Holding) -> None:
+        if holding.hold.is_over:
+            self._forget_ephemerals(holding.hold.moving)
+        if self._copying is holding:
+            self._is_copying = False
+            self._go_on()
+
+    def _forget_ephemerals(self, moving: Moving) -> None:
+        """Those where the children are not will be deleted by others."""
+        old, new = self._places_of(moving)
+        has_moved = self._driver.context.known(moving.directory).generation == moving.name
+        name, place = (moving.source, old) if has_moved else (moving.target, new)
+        for member in self._roster.members:
+            if member.name == name:
+                member.forget_ephemerals(place.path)
