@@ -426,8 +426,8 @@ class _DirectoryMove:
             raise
         except (_CalledOffError, ClusterMapError) as error:
             reason = error
-        if home is not None:
-            home.take_mark(mark_of(move.name))
+        if home is not None and not home.take_mark(mark_of(move.name)) and isinstance(reason, NotExactError):
+            reason = None  # nobody has held any more
         held_ms = 1000 * (time.monotonic() - began_s)
         if home is not None and is_at(move.name, home.data()):
             self._publish(known, lambda newest: _switched(newest, move))
@@ -436,7 +436,7 @@ class _DirectoryMove:
             )
             return
         if reason is None:
-            reason = _CalledOffError("a client waited too long, or deleted the directory, or another command came")
+            reason = _CalledOffError("a client has waited too long, or deleted it, or another command has come")
         self.rise.tell(f"called off after {held_ms:.0f} ms: {reason}")
         self._give_up(known, move, home)
         if isinstance(reason, ClusterMapError) and not isinstance(reason, NotExactError):

@@ -338,6 +338,8 @@ class SeveralTest(MoveCase):
             self.refused("^/d moves to ., and one directory moves at a time: .*--abort takes it back"),
         ):
             move_directory(self.a, "/e", others[0], strangers_gone=True)
+        about = f"the children of /d move: from {self.here} to {self.there}. `parkazoo map move` goes on if"
+        self.assertIn(about, output_of("map", "show", "--hosts", self.a))
         with self.held(), self.refused(f"^/d moves to {self.there} already: "):
             self.move(next(name for name in "abc" if name not in (self.here, self.there)))
         self.move()

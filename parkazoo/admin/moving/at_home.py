@@ -126,14 +126,17 @@ class MovingHome:
         except NoNodeError:
             return False
 
-    def take_mark(self, name: str) -> None:
-        """Behind it there is no such mark. That of a move calls it off, unless it has happened."""
+    def take_mark(self, name: str) -> bool:
+        """Behind it there is no such mark: a move is called off, unless it has happened. Whether it was there."""
 
-        def take() -> None:
-            with suppress(NoNodeError):
+        def take() -> bool:
+            try:
                 self.client.call("delete", self.mark(name))
+            except NoNodeError:
+                return False
+            return True
 
-        self.client.patiently(take)
+        return self.client.patiently(take)
 
     def switch(self, move: str, pin: bytes, before: SeenPin) -> None:
         """The children are at the other place from now on, if the mark is there; the pin says whether it was.
