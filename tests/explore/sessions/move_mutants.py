@@ -26,7 +26,6 @@ from tests.explore.sessions.families import ALIKE, Sessions
 from tests.explore.sessions.mutants import SessionMutant, acknowledging_at_once
 
 NOT_THERE = "the children are not there|the copy is not as the original|one ZooKeeper answers"
-GETS = "native moves, read everywhere"  # the home is not where they go
 SET, MAKE = "mirrored moves, set, get", "mirrored moves, make, list"
 
 
@@ -95,18 +94,6 @@ def carrying_nothing(right: Right) -> Right:
     return wrong
 
 
-def believing_the_past(right: Right) -> Right:
-    """The first request to a copy meets a server that lags."""
-
-    def wrong(context: Context, d: Directory, data: bytes) -> Operation[Directory]:
-        found: Directory = yield from right(context, d, data)
-        for ensemble in range(len(context.names)):
-            context.past.caught_up(ensemble, context.past.count)
-        return found
-
-    return wrong
-
-
 def comparing_nothing(right: Right) -> Right:
     def wrong(carrying: Any, stat: Any) -> None:
         right(carrying, stat._replace(mzxid=1 << 40) if isinstance(stat, ZnodeStat) else stat)
@@ -158,11 +145,6 @@ MUTANTS: Mapping[str, SessionMutant] = {
         instead(old_place._delete_old_place, leaving_it),
         "its place from before the move has not",
         seen_in("mirrored moves, delete", "x", other="nothing", start="ab"),
-    ),
-    "a copy is read as it was before": SessionMutant(
-        instead(named_by, believing_the_past),
-        "one ZooKeeper answers",
-        seen_in(GETS, "z" * 9, other="nothing", start="ab"),
     ),
     "watches stay where the children were": SessionMutant(
         instead(Carrying._left, carrying_nothing),
