@@ -206,8 +206,10 @@ TWICE, WHOLE = "m" * 3, "m" * 6  # two forms on two ensembles, as far as the sec
 OF_RISE = (TWICE, *(TWICE + each for each in ("l", "f", "fl")), WHOLE)
 OF_RISE += tuple(WHOLE + each for each in ("l", "f", "le", "lfp", "lle"))
 LEFT = "m" * 4  # two maps on two ensembles
-OF_MOVES = ("", "l", "e", "o", "x", "i", "ll", "le", "lo", "lx", "lp", "eo", "ex", "oi", "llo", "y", "ly")
-OF_MOVES += ("zz", "zzzz", "zzo", "zzx", "lzz", "yzz")
+OF_MOVES = (
+    *("", "l", "e", "o", "x", "i", "ll", "le", "lo", "lx", "lp", "eo", "ex", "oi", "llo", "y", "ly"),
+    *("zz", "zzzz", "zzo", "zzx", "lzz", "yzz"),
+)
 OF_CARRYING = ("", "o", "x", "i", "y", "oi")  # SUSPENDED would tell the watches NONE
 OF_LEAVING = (LEFT, *(LEFT + each for each in ("l", "e", "ll", "le", "lf", "lp", "lg")))
 STARTS = ("a", "b", "ab")
