@@ -17,14 +17,13 @@ from kazoo.protocol.states import EventType, WatchedEvent
 
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import OnAnswer, RequestPort, Runtime
+from parkazoo.engine.rewatching import AT_ONCE
 from parkazoo.kazoo_private import Exists, GetChildren2
 from parkazoo.protocol.past import CATCH_UP
 from parkazoo.protocol.placement import OURS, Directory, Place, join, logical
 from parkazoo.protocol.steps import WireRequest
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.types.znodes import Watch
-
-AT_ONCE = 32  # others' requests wait behind so many at most
 
 
 class Carrying:

@@ -13,11 +13,10 @@ from functools import partial
 from typing import Any
 
 from parkazoo.engine.ports import MemberPort, OnAnswer, RequestPort, Runtime
+from parkazoo.engine.rewatching import AT_ONCE
 from parkazoo.kazoo_private import CheckVersion, Create, GetACL, GetData, Transaction
 from parkazoo.protocol.ops.creates import EPHEMERAL
 from parkazoo.types.znodes import ZnodeStat
-
-AT_ONCE = 32  # others' requests wait behind so many at most
 
 
 class Owning:

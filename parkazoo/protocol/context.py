@@ -93,9 +93,11 @@ class Context:
         """Whether to ask first where the children of a directory would be, and not the pin.
 
         A guess does not make the client join, unless the home is away; and a guess of an absent ensemble waits.
+        There is no guess of a directory that moves.
         """
         guess = d.mirror.ensemble
-        return d.home.ensemble in self.away or (self.is_joined(guess) and guess not in self.away)
+        may_ask = d.home.ensemble in self.away or (self.is_joined(guess) and guess not in self.away)
+        return may_ask and not d.is_nowhere
 
     # ---- this client's own past ------------------------------------------------------------------
 

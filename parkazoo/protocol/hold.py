@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from parkazoo.protocol.moving import Moving
 
 
-class Held(Protocol):
+class HeldOperation(Protocol):
     """An operation that waits.
 
     :ivar order: in which it has begun.
@@ -41,7 +41,7 @@ class Hold:
         self.is_over = False
         self._lock = lock
         self._on_first = on_first
-        self._held: list[Held] = []
+        self._held: list[HeldOperation] = []
 
     def concerns(self, directory: str) -> bool:
         """Whether nobody knows yet where the children of a directory are."""
@@ -52,7 +52,7 @@ class Hold:
         """Whether an operation waits."""
         return bool(self._held)
 
-    def keep(self, operation: Held) -> bool:
+    def keep(self, operation: HeldOperation) -> bool:
         """Have it go on when the hold is over; False: that is so already."""
         with self._lock:
             if self.is_over:
@@ -63,7 +63,7 @@ class Hold:
             self._on_first()
         return True
 
-    def take(self, fits: Callable[[Held], bool] = lambda held: True) -> list[Held]:
+    def take(self, fits: Callable[[HeldOperation], bool] = lambda held: True) -> list[HeldOperation]:
         """Operations that are not kept any more."""
         with self._lock:
             taken = [each for each in self._held if fits(each)]

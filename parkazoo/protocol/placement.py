@@ -164,6 +164,11 @@ class Directory(NamedTuple):
         return "" if self.is_native else generation_of(self.mirror.path)
 
     @property
+    def is_nowhere(self) -> bool:
+        """Whether the mirror has a path that no znode has: it is not to be guessed."""
+        return self.mirror.path.endswith(OF_GENERATION)
+
+    @property
     def fence(self) -> str:
         """The znode on the mirror's ensemble whose version orders promotions against deletes."""
         return fence_of(self.path)

@@ -8,7 +8,8 @@ from typing import Any
 from kazoo.exceptions import BadVersionError, ConnectionLoss, NoAuthError, NoNodeError
 from kazoo.protocol.states import EventType, WatchedEvent
 
-from parkazoo.engine.carrying import AT_ONCE, Carrying
+from parkazoo.engine.carrying import Carrying
+from parkazoo.engine.rewatching import AT_ONCE
 from parkazoo.kazoo_private import Exists, GetChildren2
 from parkazoo.protocol.past import CATCH_UP
 from parkazoo.protocol.placement import PIN, Place, mirror_path

@@ -63,7 +63,7 @@ def beginning(scenario: SessionScenario) -> Model:
         must(outcome(model, PLANS[Create.type].operation(context, request)))
     if scenario.moves and scenario.moves not in made:
         _make_native(model, placement, scenario.moves)
-    return model
+    return model.remembering() if "z" in scenario.troubles else model
 
 
 def _make_native(model: Model, placement: Placement, path: str) -> None:

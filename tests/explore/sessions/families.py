@@ -157,6 +157,7 @@ def moving(d: str) -> Mapping[str, Program]:
         "hold": [hold(d), get(A), get(A), get(d)],
         "hold a number": [hold(d, SEQUENCE), get(A), hold(d, SEQUENCE)],
         "hold, let go": [hold(d), get(A), get(A), Delete(f"{d}/e", -1)],
+        "read everywhere": [get(A), get(B), get(d), get(d), get(d)],
         "read elsewhere": in_groups([get(A), set_(d)], [get(A), GetChildren("/", None), get(d)]),
     }
 
@@ -205,7 +206,10 @@ TWICE, WHOLE = "m" * 3, "m" * 6  # two forms on two ensembles, as far as the sec
 OF_RISE = (TWICE, *(TWICE + each for each in ("l", "f", "fl")), WHOLE)
 OF_RISE += tuple(WHOLE + each for each in ("l", "f", "le", "lfp", "lle"))
 LEFT = "m" * 4  # two maps on two ensembles
-OF_MOVES = ("", "l", "e", "o", "x", "i", "ll", "le", "lo", "lx", "lp", "eo", "ex", "oi", "llo", "y", "ly")
+OF_MOVES = (
+    *("", "l", "e", "o", "x", "i", "ll", "le", "lo", "lx", "lp", "eo", "ex", "oi", "llo", "y", "ly"),
+    *("zz", "zzzz", "zzo", "zzx", "lzz", "yzz"),
+)
 OF_CARRYING = ("", "o", "x", "i", "y", "oi")  # SUSPENDED would tell the watches NONE
 OF_LEAVING = (LEFT, *(LEFT + each for each in ("l", "e", "ll", "le", "lf", "lp", "lg")))
 STARTS = ("a", "b", "ab")

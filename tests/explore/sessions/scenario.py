@@ -15,8 +15,8 @@ class SessionScenario:
     :param name: by which it is made again; empty if it cannot.
     :param start: the ensembles whose servers a client is given.
     :param troubles: what may happen, each as often as its letter is there: a connection is lost (l), a session
-        expires (e), the map changes on an ensemble (m), requests wait in vain (p), a client gives up (g), what is
-        under way by an older form takes too long (f).
+        expires (e), the map changes on an ensemble (m), requests wait in vain (p), a server lags at a read (z), a
+        client gives up (g), what is under way by an older form takes too long (f).
     :param ensembles: how many there are. :param come: so many of them come while the map changes.
     :param begins: the form of the map at first. :param rises: so many forms come after the ensembles.
     :param leaves: the last ensemble leaves, in two steps.

@@ -12,6 +12,7 @@ from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.past import CATCH_UP
 from parkazoo.protocol.placement import CLIENTS, MAP, Placement
+from parkazoo.wire.own_read import OwnRead
 from tests.explore.scenario import Bounds
 from tests.explore.sessions import judge, ledger
 from tests.explore.sessions.beginning import NAMES, beginning, directories, map_of
@@ -46,7 +47,7 @@ from tests.explore.sessions.world import (
     World,
     replaced,
 )
-from tests.explore.znodes import Answer, Request, Who
+from tests.explore.znodes import READS, Answer, Request, Who, has_watch
 
 OPERATOR = Who()
 SPENT = {"a": "l", "r": "l", "b": "l"}  # which trouble a move is, if not that of its own letter
@@ -102,7 +103,7 @@ class Scheduler:
         """All that can happen next."""
         moves: list[Move] = []
         troubles = self.scenario.troubles
-        left = {each: troubles.count(each) > world.spent.count(each) for each in "lempgfoxi"}
+        left = {each: troubles.count(each) > world.spent.count(each) for each in "lempgfoxiz"}
         if self._command is not None:
             moves += self._of_command(self._command, world, left)
         elif left["m"]:
@@ -168,6 +169,7 @@ class Scheduler:
                 kinds += "ra" if unserved else "r"
             if unserved:
                 kinds += "s"
+                kinds += "z" if left["z"] and self._earliest(world, client, ensemble) is not None else ""
             return kinds + "d" if inbox else kinds
         if left["p"] and port.queue and client.position.epoch and not port.is_patient:
             kinds += "p"
@@ -183,6 +185,15 @@ class Scheduler:
         elif port.phase in (ASKING, GREETING):
             kinds += "rs" if left["l"] and port.phase == GREETING else "s"
         return kinds
+
+    def _earliest(self, world: World, client: ClientState, ensemble: int) -> int | None:
+        """The earliest state that the oldest request may be shown; None: the newest."""
+        port = client.position.ports[ensemble]
+        request = port.outbox[_answers(client.inboxes[ensemble])]
+        if not isinstance(request, READS) or isinstance(request, OwnRead) or has_watch(request):
+            return None
+        moments = world.model.moments(ensemble, request, world.session(port.session).who)
+        return moments[0] if len(moments) > 1 else None
 
     def is_quiet(self, world: World) -> bool:
         """Whether nothing happens any more, if there is no more trouble."""
@@ -249,6 +260,8 @@ class Scheduler:
             return self._break(world, index, ensemble)
         if move.kind == "s":
             return self._go_on(world, index, ensemble)
+        if move.kind == "z":
+            return self._go_on(world, index, ensemble, self._earliest(world, world.clients[index], ensemble))
         if move.kind == "d":
             return self._deliver(world, index, ensemble)
         if move.kind in "ar":
@@ -262,12 +275,15 @@ class Scheduler:
     def _is_greeting(self, world: World, index: int, ensemble: int) -> bool:
         return world.clients[index].position.ports[ensemble].phase in (ASKING, GREETING)
 
-    def _go_on(self, world: World, index: int, ensemble: int) -> World:
-        """The server answers to what is next."""
+    def _go_on(self, world: World, index: int, ensemble: int, at: int | None = None) -> World:
+        """The server answers to what is next.
+
+        :param at: see :meth:`Model.execute`.
+        """
         port = world.clients[index].position.ports[ensemble]
         if port.phase == ASKING:
             return self._accept(world, index, ensemble)
-        world, events, answer = self._execute(world, index, ensemble)
+        world, events, answer = self._execute(world, index, ensemble, at)
         world = _send(world, events)
         inbox = world.clients[index].inboxes[ensemble]
         if port.phase == OPEN and (self.scenario.is_apart or inbox):
@@ -281,6 +297,10 @@ class Scheduler:
             count = sum((each.client, each.ensemble) == (index, ensemble) for each in world.sessions)
             number = 100 * (index + 1) + 10 * ensemble + count + 1
             session = ServerSession(number, index, ensemble, client.position.losts)
+            if world.model.has_lag:  # it begins with a write
+                model = world.model.copy()
+                model.seen[session.who, ensemble] = len(model.past[ensemble]) - 1
+                world = world._replace(model=model)
         elif not world.session(number).is_alive:
             return self._take(world, index, Accept(ensemble, 0))
         else:
@@ -295,7 +315,9 @@ class Scheduler:
             if (each.client, each.ensemble, each.is_connected) == (index, ensemble, True)
         )
 
-    def _execute(self, world: World, index: int, ensemble: int) -> tuple[World, list[tuple[int, Tell]], Tell]:
+    def _execute(
+        self, world: World, index: int, ensemble: int, at: int | None = None
+    ) -> tuple[World, list[tuple[int, Tell]], Tell]:
         """The oldest request that has not been executed; the events with the sessions that get them."""
         client, session = world.clients[index], self._session(world, index, ensemble)
         port = client.position.ports[ensemble]
@@ -310,16 +332,16 @@ class Scheduler:
         if isinstance(request, Close):
             world, events = self._without(world, session)
             return world, events, Tell(ensemble, True)
-        world, events, answer = self._run(world, ensemble, request, session.who)
+        world, events, answer = self._run(world, ensemble, request, session.who, at)
         session = _learned(session, request, answer)
         return world.with_session(session), events, Tell(ensemble, answer, world.model.zxids[ensemble])
 
     def _run(
-        self, world: World, ensemble: int, request: Request, who: Who
+        self, world: World, ensemble: int, request: Request, who: Who, at: int | None = None
     ) -> tuple[World, list[tuple[int, Tell]], Answer]:
         model, events = world.model.copy(), list[tuple[int, Tell]]()
         model.on_event = lambda who, at, event: events.append((who.owners[-1], Tell(at, event)))
-        answer = model.execute(ensemble, request, who)
+        answer = model.execute(ensemble, request, who, at)
         return world._replace(model=model), events, answer
 
     def _deliver(self, world: World, index: int, ensemble: int) -> World:

@@ -14,6 +14,7 @@ from tests.explore.znodes import Request, Who
 KINDS = {
     "c": "connects to",
     "s": "is served by",
+    "z": "is served in the past by",
     "d": "reads from",
     "a": "loses the connection, with the answers, to",
     "r": "loses the connection, with the requests, to",
