@@ -43,6 +43,7 @@ from parkazoo.wire.member import Member
 START_TIMEOUT_S, EVENT_TIMEOUT_S = 60.0, 60.0
 SYNC, UPDATED, READS, CHANGES, ROUNDS = 2000, 10_000, 200_000, 300, 3
 VALUE = b"0123456789"
+HEAP = ("-Xmx1g",)  # all tables of a cluster are there at its end
 KAZOO, PARKAZOO = "kazoo", "parkazoo"
 FIRST = 10  # entries of each shard, before what is timed
 SHARDS = 4  # on each of several ensembles
@@ -163,7 +164,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         options.out.write_text(as_text({**about, "load_average": psutil.getloadavg(), **found}))
 
     for cluster in SMALL if options.small else CLUSTERS:
-        with LocalCluster(cluster.ensembles, cluster.servers, progress=tell) as local:
+        with LocalCluster(cluster.ensembles, cluster.servers, jvm_flags=HEAP, progress=tell) as local:
             loads = product(range(1 if options.small else ROUNDS), cluster.shapes, cluster.systems)
             for number, (_, shape, system) in enumerate(loads):
                 tell(f"{system} on {cluster.ensembles}x{cluster.servers}, {shape}")

@@ -153,10 +153,10 @@ def _unreachable(place: tuple[str, str, int]) -> str:
 
 
 def processor_times(folder: Path) -> dict[str, Any]:
-    """Of the machine, since it was started: seconds of all processors together."""
+    """Of the machine since its start: seconds of all processors together. Niced work, which yields, is idle."""
     fields = Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]  # behind them guests, counted in user
     ticks = [int(field) for field in fields]
-    second, idle = os.sysconf("SC_CLK_TCK"), ticks[3] + ticks[4]
+    second, idle = os.sysconf("SC_CLK_TCK"), ticks[1] + ticks[3] + ticks[4]
     return {"boot": _boot(), "busy_s": (sum(ticks) - idle) / second, "total_s": sum(ticks) / second}
 
 

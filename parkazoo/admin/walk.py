@@ -118,7 +118,7 @@ class _Task:
         self,
         begin: Callable[[], Operation[object]],
         then: Callable[[Any], None],
-        answers: queue.SimpleQueue[tuple[_Task, object]],
+        answers: queue.Queue[tuple[_Task, object]],
     ) -> None:
         self.begin = begin
         self.then = then
@@ -157,7 +157,8 @@ class _Walk:
         self._timeout_s = timeout_s
         self._grace_s = grace_s
         self._progress = progress
-        self._answers: queue.SimpleQueue[tuple[_Task, object]] = queue.SimpleQueue()
+        # No SimpleQueue: before Python 3.13 its get() waits for ever if the time is over when it begins to.
+        self._answers: queue.Queue[tuple[_Task, object]] = queue.Queue()
         self._away = [at for at, name in enumerate(self._context.names) if name in report.absent]
         self._stack: list[Unvisited] = []
         self._held = 0  # names in the stack

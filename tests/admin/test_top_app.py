@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 from typing import Any
 from unittest import mock
 
@@ -82,7 +82,7 @@ class Played:
     """A source of rates that the test plays. :ivar asked: how often it has begun."""
 
     def __init__(self, *given: Rates | Exception) -> None:
-        self.given: SimpleQueue[Rates | Exception] = SimpleQueue()
+        self.given: Queue[Rates | Exception] = Queue()
         self.asked = 0
         self.pauses: Pauses | None = None
         for each in given:

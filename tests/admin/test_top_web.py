@@ -37,6 +37,7 @@ from parkazoo.cli.top_web import (
 )
 from parkazoo.local import HOST
 from tests.admin.test_rates import FIRST, REGISTERED, SECOND, look, rates
+from tests.entered import entered
 from tests.live.world import DEADLINE_S, wait_until
 
 WHOLE = rates(FIRST, SECOND, registered=REGISTERED)
@@ -83,7 +84,7 @@ def times_of(response: HTTPResponse) -> list[float]:
 
 class TestPage(unittest.TestCase):
     def serve(self) -> WebPage:
-        return self.enterContext(WebPage("0", "every 2 s", 2.0))
+        return entered(self, WebPage("0", "every 2 s", 2.0))
 
     def read(self, page: WebPage) -> HTTPResponse:
         response = ask(port_of(page), "/events")
@@ -183,7 +184,7 @@ class TestPage(unittest.TestCase):
     def test_a_slow_reader(self) -> None:
         """It holds up nobody, and misses the oldest of what it does not take."""
         page = self.serve()
-        self.enterContext(mock.patch.object(top_web._Handler, "timeout", NEVER_S))
+        entered(self, mock.patch.object(top_web._Handler, "timeout", NEVER_S))
         slow, other = self.read(page), self.read(page)
         wait_until(lambda: len(page._feed._waiting) == 2, "the readers")
         last = 60

@@ -22,6 +22,7 @@ from bench.scenarios.dropped_packets import ALL, LEADERS
 from bench.scenarios.results import show
 from bench.scenarios.summary import latency_s
 from tests.bench.emulated import FOLDER, NAME, Echo, EmulatedCase, connected, set_up_module
+from tests.entered import entered
 
 HOSTS = ("h1", "h2", "h3", "h4", "h5")
 MANY = 200
@@ -155,9 +156,7 @@ class TestDropping(EmulatedCase):
         self.faults = EmulatedFaults(fleet, NAME)
         self.dropping = Dropping(NAME, {f"h{number}": f"10.77.0.{number}" for number in range(1, 5)})
         self.addCleanup(self.dropping.clear)
-        self.echo = Echo(NAME)
-        self.echo.__enter__()
-        self.addCleanup(self.echo.__exit__)
+        self.echo = entered(self, Echo(NAME))
 
     def answered(self, count: int = 2) -> int:
         return len(self.echo.ask(count, 0.05 if count == MANY else 0.3))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,7 @@ from bench.hosts.inventory import EXAMPLE, Inventory, InventoryError, read_inven
 from bench.hosts.zookeeper import place
 from bench.lab import LabError, Shape
 from tests.bench.command import run_module
+from tests.entered import entered
 
 GOOD = """\
 # machines
@@ -28,12 +28,7 @@ c1 = { address = "192.0.2.21", roles = ["client", "orchestrator"], user = "debia
 
 class TestInventory(unittest.TestCase):
     def setUp(self) -> None:
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
-
-    def enterContext(self, context: contextlib.AbstractContextManager[str]) -> str:  # as in Python 3.11
-        value = context.__enter__()
-        self.addCleanup(context.__exit__, None, None, None)
-        return value
+        self.folder = Path(entered(self, tempfile.TemporaryDirectory()))
 
     def read(self, text: str) -> Inventory:
         path = self.folder / "hosts.toml"

@@ -208,7 +208,9 @@ class TestSmall(unittest.TestCase):
     def test_parts_of_one_scenario_in_one_folder(self) -> None:
         """Each has results and a section of its own."""
         small = SCENARIOS["elections"].SIZES["small"]
-        parts = Parts({str(number): replace(small, groups=[each]) for number, each in enumerate(small.groups, 1)})
+        parts = Parts(
+            {str(number): replace(small, groups=[each], repeat=1) for number, each in enumerate(small.groups, 1)}
+        )
         with mock.patch.dict(SCENARIOS["elections"].SIZES, {"small": parts}):
             for part in parts:
                 run_scenario("elections", Loopback(1), self.folder, "small", part=part)

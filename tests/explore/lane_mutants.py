@@ -58,6 +58,24 @@ def fget(owned: Any) -> Right:
     return found
 
 
+def at_once(right: Right) -> Right:
+    """Unless operations wait already."""
+
+    def call(own: OwnOperations, request: Request, reply: Any) -> None:
+        for lanes in own.lanes:
+            lanes.flush()
+        if own._kept is None:
+            own.session.call(request, reply)
+        else:
+            right(own, request, reply)
+
+    return call
+
+
+def never(right: Right) -> Any:
+    return property(lambda lane: False)
+
+
 def for_any_version(right: Right) -> Any:
     return property(lambda batch: SetData(batch.marker.path, batch.data, -1))
 
@@ -240,7 +258,10 @@ LANE_MUTANTS: Mapping[str, LaneMutant] = {
     "a lost batch counts as refused": LaneMutant(
         instead(Lane.answered, lost_is_refused), "puts", "write 0 is failed"
     ),
-    "reads do not wait": LaneMutant(instead(OwnOperations.changed, nothing), "puts", READS),
+    "reads do not wait": LaneMutant(instead(fget(Lane.is_in_doubt), never), "puts", READS),
+    "reads overtake a lost connection": LaneMutant(
+        instead(OwnOperations.call, at_once), "puts, and own reads", READS
+    ),
     "a refused batch is left out whole": LaneMutant(
         instead(Lane._leave_out, without_those_in_front), "refused in a batch", LANDED
     ),

@@ -16,12 +16,17 @@ from tests.explore.znodes import Answer
 
 
 class Port:
-    """A connection to one ensemble."""
+    """A connection to one ensemble.
+
+    :ivar is_lost: what it has sent gets no answer, and has not been told so.
+    """
 
     session_id = 7
 
     def __init__(self) -> None:
+        self.is_lost = False
         self.unserved: deque[tuple[Request, Any]] = deque()
+        self.queued: deque[tuple[Request, Any]] = deque()  # since it is lost: for the next connection
         self.unanswered: deque[tuple[Answer, Any]] = deque()
         self.late: deque[Request] = deque()
         self.submitted = 0
@@ -33,7 +38,7 @@ class Port:
             isinstance(each, SetData) for each in request.operations
         )
         self.is_wrong = self.is_wrong or (is_batch and self.has_expired)
-        self.unserved.append((request, reply))
+        (self.queued if self.is_lost else self.unserved).append((request, reply))
 
     def forget_watch(self, path: str, watch: Any) -> bool:
         return False
@@ -47,8 +52,9 @@ class Port:
     def break_off(self, error: type[Exception]) -> None:
         replies = [reply for _, reply in (*self.unanswered, *self.unserved)]
         self.late += [request for request, _ in self.unserved]
-        self.unserved.clear()
+        self.unserved, self.queued = self.queued, deque()
         self.unanswered.clear()
+        self.is_lost = False
         for reply in replies:
             reply.set_exception(error())
 
@@ -66,11 +72,16 @@ class Session:
 
 class Runtime:
     def __init__(self) -> None:
+        self.calls: deque[Callable[[], None]] = deque()
         self.timers: deque[Callable[[], None]] = deque()
         self.new_mark = Marks()
 
     def call(self, call: Callable[[], None]) -> None:
-        call()
+        self.calls.append(call)
+
+    def make_calls(self) -> None:
+        while self.calls:
+            self.calls.popleft()()
 
     def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
         if delay_s == PAUSE_S:

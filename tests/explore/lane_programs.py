@@ -89,6 +89,7 @@ CHILD = (_add(DC, 0), _put(DC, 1))
 D_AND_E = (_put(DX, 0), _put(EX, 1), _put(DX, 2))
 PROGRAMS = {
     "puts": Program(PUTS, reads="/x"),
+    "puts, and own reads": Program(PUTS[:2], reads="/x", later=1),
     "two losses": Program(PUTS[:2], losses=2),
     "expiry": Program(PUTS[:2], expires=True),
     "closed": Program(PUTS[:1], losses=2, closes=True),

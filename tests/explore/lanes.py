@@ -1,7 +1,8 @@
 """A lane of deferred writes, explored: losses, late batches, an expiry and refusals, in every order.
 
 The production driver and lanes run over the model. A connection that breaks loses the answers that are under way;
-the requests that the server has not seen may still reach it, late. That is more than ZooKeeper allows.
+the requests that the server has not seen may still reach it, late. That is more than ZooKeeper allows. The user
+may go on before those who wait for an answer are told.
 
 Where pins decide, another client makes a directory again elsewhere, or decides first where its children are; or
 the form of the map rises meanwhile.
@@ -79,10 +80,11 @@ class World:
         self.writes = [Write(request, len(request.path)) for request in program.writes]
         self.read = Result()
         self.lanes = Lanes(self.own, program.skips, program.guard, 0.0, self._go_on)
-        self.reads = 2 if program.reads and program.later else 1 if program.reads else 0
+        self.reads = 2 if program.reads and program.later and program.pins else 1 if program.reads else 0
         self.issued, self.may_issue = 0, len(self.writes) - program.later
         self.is_asking = self.waits_for_all = False
         self._issue()
+        self.runtime.make_calls()
 
     # ---- the user's thread -------------------------------------------------------------------------
 
@@ -112,7 +114,7 @@ class World:
             self._read()
 
     def _read(self) -> None:
-        """The last one is judged. One before it tells the client where its directory is."""
+        """The last one is judged. Where pins decide, one before it tells the client where its directory is."""
         self.reads -= 1
         path, reply = (DC, Result()) if self.reads else (str(self.program.reads), self.read)
         self.own.call(GetData(path, None), reply)
@@ -137,7 +139,29 @@ class World:
 
     def moves(self) -> dict[str, Callable[[], None]]:
         """What may happen next, by name."""
+        lost = {f"fail{number}": port for number, port in enumerate(self.ports) if port.is_lost}
+        if lost:  # the loop is busy with it
+            found = {name: partial(port.break_off, ConnectionLoss) for name, port in lost.items()} | self._users()
+        else:
+            found = self._all_moves()
+        return {name: partial(self._move, move) for name, move in found.items()}
+
+    def _move(self, move: Callable[[], None]) -> None:
+        move()
+        if not any(port.is_lost for port in self.ports):
+            self.runtime.make_calls()
+
+    def _users(self) -> dict[str, Callable[[], None]]:
+        """What the user may do."""
         found: dict[str, Callable[[], None]] = {}
+        if self.issued == self.may_issue < len(self.writes):
+            found["put"] = partial(self._issue, 1)
+        if self.program.later and self.reads > (self.issued < len(self.writes)):
+            found["read"] = self._read
+        return found
+
+    def _all_moves(self) -> dict[str, Callable[[], None]]:
+        found = self._users()
         for number, port in enumerate(self.ports):
             if port.unserved:
                 found[f"serve{number}"] = partial(self._serve, number)
@@ -155,10 +179,6 @@ class World:
             found["meddle"] = self._meddle
         if self.again and self._form is Form.GROWN:
             found["again"] = self._make_again
-        if self.issued == self.may_issue < len(self.writes):
-            found["put"] = partial(self._issue, 1)
-        if self.program.later and self.reads > (self.issued < len(self.writes)):
-            found["read"] = self._read
         if self.program.closes and not (self.lanes.ended or self.lanes.pending):
             found["close"] = self._close
         if self._may_rise():
@@ -217,7 +237,10 @@ class World:
 
     def _cut(self, port: Port) -> None:
         self.losses -= 1
-        port.break_off(ConnectionLoss)
+        if self._users():
+            port.is_lost = True
+        else:
+            port.break_off(ConnectionLoss)
 
     def _time(self) -> None:
         self.runtime.timers.popleft()()
@@ -331,14 +354,15 @@ class World:
                 repr([request for request, _ in port.unserved]),
                 repr([answer for answer, _ in port.unanswered]),
                 repr(port.late),
-                port.submitted,
+                repr([request for request, _ in port.queued]),
+                (port.is_lost, port.submitted),
             )
             for port in self.ports
         )
         states = tuple(write.state for write in self.writes)
         told = self.session.number, self.losses, self.has_meddled, len(self.again), len(self.runtime.timers)
         closed = self.lanes.ended, frozenset(self.late_markers)
-        user = self.issued, self.reads, self.is_asking, self.waits_for_all, self._form
+        user = self.issued, self.reads, self.is_asking, self.waits_for_all, self._form, len(self.runtime.calls)
         lanes = tuple(
             (each.ensemble, each.phase, repr([(batch.number, batch.answer) for batch in each._flight]))
             for each in self.lanes.all
@@ -394,7 +418,7 @@ class LaneExplorer:
         for name in path:
             world.moves()[name]()
         world.judge()
-        if not any(name.startswith(("serve", "answer", "timer", "put", "read")) for name in world.moves()):
+        if not any(name.startswith(("serve", "answer", "timer", "put", "read", "fail")) for name in world.moves()):
             self.ends += 1
             world.judge_end()
         return world

@@ -12,7 +12,7 @@ from tests.explore.lane_programs import PROGRAMS
 from tests.explore.lanes import LaneExplorer, Violation, World
 
 LEAST_STATES = 20
-COUNT = 23
+COUNT = 24
 TURNS = 3
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import unittest
 from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
-from types import FrameType
 from unittest.mock import patch
 
 from kazoo.exceptions import ConnectionLoss
@@ -69,16 +68,6 @@ MUTANTS = {
 }
 
 
-def where_signals_come_but_on_the_loop(frame: FrameType, event: str) -> bool:
-    """What is given to the loop here runs at once."""
-    each: FrameType | None = frame
-    while each is not None:
-        if each.f_code is Lanes._settle.__code__:
-            return False
-        each = each.f_back
-    return where_signals_come(frame, event)
-
-
 class Interrupted(World):
     """The user puts one write after the other. The last is interrupted, and the client drops its connections."""
 
@@ -91,7 +80,7 @@ class Interrupted(World):
 
     def interrupt(self, point: int) -> bool:
         """Whether the put has so many points."""
-        if not interrupted(self.moves()["put"], point, FILES, where_signals_come):
+        if not interrupted(self._users()["put"], point, FILES, where_signals_come):
             return False
         self.is_interrupted = True
         self.writes = self.writes[: self.issued]
@@ -99,6 +88,7 @@ class Interrupted(World):
         for port in self.ports:
             port.break_off(ConnectionLoss)
         self.driver.fail_all(ConnectionLoss)
+        self.runtime.make_calls()
         return True
 
     def _flush(self) -> None:
@@ -113,6 +103,7 @@ class Interrupted(World):
     def finish(self, *, is_late_first: bool) -> None:
         """The user closes. What the servers have not seen of the old connections comes at once, or at the end."""
         self._flush()
+        self.runtime.make_calls()
         for _ in range(MOST_MOVES):
             moves = [name for name in self.moves() if not name.startswith("put")]
             if not moves:
@@ -155,7 +146,7 @@ class TestInterrupted(unittest.TestCase):
                 mend(torn)
                 return
             seen.append(torn)
-            if interrupted(partial(mend, torn), second, FILES, where_signals_come_but_on_the_loop):
+            if interrupted(partial(mend, torn), second, FILES, where_signals_come):
                 raise Interruption
 
         program = PROGRAMS["puts"]._replace(reads=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 from unittest import mock
 
@@ -310,6 +311,25 @@ class TestLosses(DeferredCase):
         self.assertEqual({ticket.state for ticket in tickets}, {"committed"})
         self.assertEqual(self.version(self.path), len(tickets))  # each once
         self.assertEqual(self.other.get(self.path)[0], tickets[-1].request.data)
+
+    def test_a_get_before_the_lanes_hear_of_a_loss(self) -> None:
+        """The next connection takes what was queued: the get must not be in front of what was lost."""
+        client = self.parkazoo(hosts=self.relay.address)
+        got: list[Any] = []
+        note = logging.Handler(logging.WARNING)
+        note.emit = lambda record: got.append(client.get_async(self.path)) if not got else None  # type: ignore[method-assign]
+        with client.deferred() as later:
+            later.put(self.path, b"first").wait(DEADLINE_S)
+            self.relay.freeze()
+            later.put(self.path, b"second")
+            (member,) = client.members.values()
+            wait_until(lambda: member.has_unanswered, "the batch is under way")
+            member.logger.addHandler(note)
+            self.addCleanup(member.logger.removeHandler, note)
+            self.relay.cut()
+            self.relay.thaw()
+            wait_until(lambda: got, "the loss is logged")
+            self.assertEqual(got[0].get(timeout=DEADLINE_S)[0], b"second")
 
     def test_expiry(self) -> None:
         client = self.parkazoo(hosts=self.relay.address, timeout=4.0)

@@ -34,6 +34,7 @@ from parkazoo.local import LocalCluster
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import CLIENTS, MIRRORS, escape
 from parkazoo.protocol.registration import format_session
+from tests.entered import entered
 from tests.live.copies_case import CrashError, crash_when
 from tests.live.map_case import (
     assert_found,
@@ -344,7 +345,7 @@ class UnregisteredTest(LiveTest):
     """Clients of ours that could not register: they are not waited for, so nobody may go on without them."""
 
     def setUp(self) -> None:
-        self.cluster = self.enterContext(LocalCluster(ensembles=3, servers=1, make_map=False))
+        self.cluster = entered(self, LocalCluster(ensembles=3, servers=1, make_map=False))
         self.hosts = {each.name: each.hosts for each in self.cluster.ensembles}
         init_map(self.hosts["a"], {name: self.hosts[name] for name in "ab"})
 

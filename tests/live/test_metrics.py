@@ -18,6 +18,7 @@ from typing import Any
 
 from bench import ROOT
 from parkazoo.local import HOST, free_ports
+from tests.entered import entered
 from tests.live.prometheus_server import ALERTS, MISSING, PROMETHEUS, PrometheusServer
 from tests.live.world import DEADLINE_S, LiveTest, end_session, wait_until
 
@@ -140,9 +141,7 @@ class TestScraped(LiveTest):
             '"a1:7000", "a2:7000", "a3:7000"': f'"{mntr.address}"',
             '"b1:7000", "b2:7000", "b3:7000"': f'"{provider.address}"',
         }
-        self.prometheus = PrometheusServer(example(0, changes, "yaml"))
-        self.prometheus.__enter__()
-        self.addCleanup(self.prometheus.__exit__, None, None, None)
+        self.prometheus = entered(self, PrometheusServer(example(0, changes, "yaml")))
 
     def wait_for(self, expected: Any, query: str, *labels: str) -> None:
         """Wait until Prometheus has scraped these values."""

@@ -14,6 +14,7 @@ from parkazoo.admin.rates import DirectoryRates, Rates
 from parkazoo.admin.recorded_rates import Recorder
 from parkazoo.cli.top_web import WebPage
 from tests.admin.test_rates import FIRST, REGISTERED, SECOND, rates
+from tests.entered import entered
 from tests.live.chromium import CHROMIUM, NO_CHROMIUM, Chromium
 from tests.live.world import wait_until
 
@@ -57,11 +58,11 @@ class TestTopBrowser(unittest.TestCase):
                 recorder.add(each)
         command = [sys.executable, "-m", "parkazoo", "top", "--replay", str(file), "--web", "0", "--interval=0.5"]
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        process = self.enterContext(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment))
+        process = entered(self, subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment))
         self.addCleanup(process.kill)
         assert process.stdout is not None
         self.url = process.stdout.readline().split()[0]
-        self.browser = self.enterContext(Chromium())
+        self.browser = entered(self, Chromium())
         self.browser.call("Emulation.setFocusEmulationEnabled", enabled=True)
         self.browser.resize(1400, 900)
         self.browser.call("Page.navigate", url=self.url)

@@ -15,6 +15,7 @@ from kazoo.client import KazooClient
 
 from parkazoo import ParKazooClient
 from parkazoo.local import LocalClusterError, status, stop_detached
+from tests.entered import entered
 from tests.live.world import wait_until
 from tests.recipes.program import ROOT, run
 
@@ -27,7 +28,7 @@ MORE_JOBS = 10
 class TestOneToThree(unittest.TestCase):
     def setUp(self) -> None:
         (_, start), *self.blocks = BLOCK.findall(PAGE)
-        parent = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        parent = Path(entered(self, tempfile.TemporaryDirectory()))
         folders = {name: parent / folder for name, folder in SERVERS.items()}
         for folder in folders.values():
             self.addCleanup(self.end, folder)

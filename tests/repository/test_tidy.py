@@ -59,7 +59,7 @@ CALLED_BY_OTHERS = {
     "tearDownModule": "unittest",
     "teardown": "hypothesis",
 }
-HOOKS = {"setUp", "tearDown", "setUpClass", "tearDownClass", "enterContext"}  # the last one is new in Python 3.11
+HOOKS = {"setUp", "tearDown", "setUpClass", "tearDownClass"}
 MANY_LINES = 600  # more may be more than one noun
 # Files that run where nothing else of this repository is, so that they repeat what they need.
 ALONE = ("bench/hosts/agent.py", "parkazoo/local/supervisor_process.py")

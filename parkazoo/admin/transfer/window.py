@@ -32,7 +32,8 @@ class Window:
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
-        self._answers: queue.SimpleQueue[tuple[_Sent, AsyncResult[Any]]] = queue.SimpleQueue()
+        # No SimpleQueue: before Python 3.13 its get() waits for ever if the time is over when it begins to.
+        self._answers: queue.Queue[tuple[_Sent, AsyncResult[Any]]] = queue.Queue()
         self._lost: list[_Sent] = []
         self._heard_at = time.monotonic()
         self._is_lossy = False

@@ -17,6 +17,10 @@ from parkazoo.protocol.steps import Request
 
 class _Lanes(Protocol):
     @property
+    def pending(self) -> int:
+        """Returns how many writes have no outcome."""
+
+    @property
     def is_in_doubt(self) -> bool:
         """Returns whether a lane does not know which of its batches are in."""
 
@@ -27,8 +31,9 @@ class _Lanes(Protocol):
 class OwnOperations:
     """Passes on a client's own operations as long as it has a ``client.deferred()``.
 
-    Before an operation the lanes send all their writes. While a lane is in doubt, operations wait for the session
-    timeout at most, because they would not see the writes that the lane sends again.
+    Before an operation the lanes send all their writes. While these are under way, the loop issues the operation:
+    when a connection is lost, the loop tells the lanes first. While a lane is in doubt, operations wait for the
+    session timeout at most, because they would not see the writes that the lane sends again.
 
     :param acl: of markers.
     :param lock: of all lanes; the thread that holds it may take it again. Nothing blocks while it is held.
@@ -62,11 +67,13 @@ class OwnOperations:
         """Issues an operation. Any thread may call."""
         for lanes in self.lanes:
             lanes.flush()
-        if self._kept is not None:
-            with self.lock:
-                if self._kept is not None:
-                    self._kept.append((request, reply))
-                    return
+        with self.lock:
+            if self._kept is not None or any(lanes.pending for lanes in self.lanes):
+                if self._kept is None:
+                    self.runtime.call(self._release)
+                    self._kept = []
+                self._kept.append((request, reply))
+                return
         self.session.call(request, reply)
 
     def call_later(self, delay_s: float, call: Callable[[], None]) -> None:

@@ -155,7 +155,7 @@ class Watcher:
         self._all = [(path, kind) for path in directories for kind in ("data", "exists", "children")]
         self._all += [(path, kind) for path in leaves for kind in ("data", "exists")]
         self._numbers = itertools.count(1)
-        self._due: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+        self._due: queue.Queue[tuple[str, str]] = queue.Queue()
 
     def work(self) -> None:
         for each in self._all:
