@@ -187,7 +187,7 @@ class Owner(Protocol[MemberT_contra]):
     def registration(self, member: MemberT_contra, session: int) -> Create:
         """The request by which a session registers. A session that can write sends it before any other."""
 
-    def unready(self) -> Exception | None:
+    def unready(self, member: MemberT_contra) -> Exception | None:
         """Called behind the registration and the copy: why the session may not be used."""
 
     def take_copy(self, member: MemberT_contra, copy: DataAnswer, server: str) -> Exception | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,8 @@ from parkazoo.kazoo_private import Create, Delete, Exists, GetData, SetData
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.moving import Moving, mark_of, old_mark_of
 from parkazoo.protocol.pin import encode_pin
-from parkazoo.protocol.placement import MAP, PIN, mirror_path
+from parkazoo.protocol.placement import ENSEMBLE, MAP, PIN, mirror_path
+from parkazoo.protocol.steps import ask
 from tests.engine.test_session_forms import FormTest
 from tests.fakes.client import Client
 from tests.fakes.member import CONNECT_S, STAT, Ensemble
@@ -55,7 +57,8 @@ def answer(ensemble: Ensemble, right: Any, request: Any) -> Any:
 class TestMoves(FormTest):
     """The directory's home is on the ensemble of `/`, and its children move between the two others."""
 
-    def at_work(self, kind: type[Client] = Client) -> Client:
+    def at_work(self, kind: type[Client] = Client, joins: Sequence[int] = (0, 1, 2)) -> Client:
+        """:param joins: home, source and target, as far as the client has joined them."""
         client = kind(first="abc")
         self.publish(client, Form.GROWN)
         for ensemble in client.ensembles.values():
@@ -67,8 +70,8 @@ class TestMoves(FormTest):
         self.data |= {D: b"", f"{D}/{PIN}": self.pin(self.source)}
         client.ensembles[self.source].data |= {OLD: b"", f"{OLD}/x": b"old"}
         client.runtime.turn(CONNECT_S)
-        for name in "abc":
-            self.ask(client, name)
+        for at in joins:
+            self.ask(client, (self.home, self.source, self.target)[at])
         client.runtime.turn(CONNECT_S)
         client.states.clear()
         return client
@@ -152,6 +155,18 @@ class TestMoves(FormTest):
         self.assertEqual((self.looks(client), self.epochs(client)), (1, [4, 4, 4]))
         self.say(client, None)
         self.assertEqual(self.epochs(client), [5, 5, 5])
+
+    def test_a_join_beside_it(self) -> None:
+        """What waits for it goes on: it cannot use the place of before."""
+        client, asked = self.at_work(joins=(0, 1)), Result()
+        assert client.session.driver is not None
+        operation = ask(client.session.roster.names.index(self.target), GetData(ENSEMBLE, None))
+        client.session.driver.run(operation, asked)
+        client.runtime.turn(0.02)
+        self.announce(client)
+        self.assertEqual(asked.told, [])
+        client.runtime.turn(2 * CONNECT_S)
+        self.assertEqual((asked.value[0], self.epochs(client)), (client.identity(self.target), [3] * 3))
 
     def test_it_does_not_say_it_before(self) -> None:
         """The home is away: nobody knows yet where the children are."""

@@ -282,7 +282,7 @@ class Member:
             return ConnectionLoss()
         self.registered.append(session_id)
         trouble = self._owner.take_copy(self, ensemble.read(MAP), address)
-        trouble = trouble or self._owner.unready()
+        trouble = trouble or self._owner.unready(self)
         if trouble is None:
             self.read_config(ensemble)
         return trouble
