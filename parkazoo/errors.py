@@ -28,7 +28,9 @@ class WentBackError(SessionExpiredError):
 
 
 class AnswerLostError(KazooException):
-    """Reports that ``client.once`` did a write but its answer was lost, and the znode has been deleted since."""
+    """Reports that ``client.once`` did a write but its answer was lost, and since then the znode was deleted
+    or its directory has moved.
+    """
 
 
 class RequestTooLargeError(KazooException):

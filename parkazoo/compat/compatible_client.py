@@ -204,7 +204,8 @@ class CompatibleClient(KazooCalls):
         :returns: the result of `func`. If an answer was lost, the stat of a ``set`` may be newer than the write.
         :raises SessionExpiredError, ConnectionClosedError: the session has ended. The message says so if the write
             may have been done; otherwise it was not.
-        :raises AnswerLostError: the write was done, its answer was lost, and the znode has been deleted since.
+        :raises AnswerLostError: the write was done, its answer was lost, and since then the znode was deleted or
+            its directory has moved.
         :raises TypeError: `func` is another function, or has ``include_data`` or ``recursive``.
         :raises RequestTooLargeError: the servers do not take so many bytes; the write was not done.
         :raises: every other error of `func`.

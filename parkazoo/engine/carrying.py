@@ -21,7 +21,7 @@ from parkazoo.engine.rewatching import AT_ONCE
 from parkazoo.kazoo_private import Exists, GetChildren2
 from parkazoo.protocol.past import CATCH_UP
 from parkazoo.protocol.placement import OURS, Directory, Place, join, logical
-from parkazoo.protocol.steps import WireRequest
+from parkazoo.protocol.steps import ExistsForWatch, WireRequest
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.types.znodes import Watch
 
@@ -79,32 +79,39 @@ class Carrying:
     def _have_heard(self, answer: object) -> None:
         """If the connection was lost in place of an answer, all that was left there has been told NONE."""
         self._rest += self._left()
-        for _, path, watch in self._rest:
-            self._from.forget_watch(path, watch)
-            if isinstance(watch, DirectoryWatch):
-                watch.places.discard(Place(self._old.ensemble, path))
         self._to.submit(CATCH_UP, None)  # it may be behind, and not show the copy
-        self._ask(self._to, Exists(self._new.path, None), self._have_seal)
+        self._ask(self._to, ExistsForWatch(self._new.path, None), self._have_seal)
 
     def _have_seal(self, answer: Any) -> None:
         if answer is None or isinstance(answer, Exception):
-            for is_of_children, path, watch in self._rest:
-                self._tell(is_of_children, path, watch, answer)
-            self._when_over()
-            return
-        self._seal = answer.mzxid
-        self._under_way = 1
-        while self._rest and self._under_way < AT_ONCE:
-            self._leave_one()
-        self._have_left()
+            while (taken := self._take_one()) is not None:
+                self._tell(*taken, answer)
+        else:
+            self._seal = answer.mzxid
+        self._go_on()
 
-    def _leave_one(self) -> None:
-        is_of_children, path, watch = self._rest.popleft()
+    def _take_one(self) -> tuple[bool, str, Watch] | None:
+        """The next one, which is in no table any more. Until then it may be withdrawn, or told NONE."""
+        while self._rest:
+            is_of_children, path, watch = first = self._rest.popleft()
+            if self._from.forget_watch(path, watch, is_of_children):
+                if isinstance(watch, DirectoryWatch):
+                    watch.places.discard(Place(self._old.ensemble, path))
+                return first
+        return None
+
+    def _go_on(self) -> None:
+        while self._under_way < AT_ONCE and (taken := self._take_one()) is not None:
+            self._under_way += 1
+            self._leave(*taken)
+        if not self._under_way:
+            self._when_over()
+
+    def _leave(self, is_of_children: bool, path: str, watch: Watch) -> None:
         new = self._new.path + path[len(self._old.path) :]
-        self._under_way += 1
         if isinstance(watch, DirectoryWatch) and watch.home is None and path != self._old.path:
             home = join(self._new.path, watch.path.removeprefix(self._d.path + "/"))
-            self._ask(self._to, Exists(home, None), partial(self._look_again, watch))
+            self._ask(self._to, ExistsForWatch(home, None), partial(self._look_again, watch))
             return
         if isinstance(watch, DirectoryWatch):
             watch.places.add(Place(self._new.ensemble, new))
@@ -115,10 +122,11 @@ class Carrying:
     def _look_again(self, watch: DirectoryWatch, stat: Any) -> None:
         """It waits for what is not there, and knows the life of the directory by numbers of the old place."""
         if watch.is_of_children and (stat is None or isinstance(stat, Exception) or stat.czxid > self._seal):
-            self._tell(True, watch.path, watch, None)
+            self._tell(True, watch.path, watch, stat)
         elif watch.is_armed:
             if watch.is_of_children:
-                watch.home_czxid, watch.home_cversion = stat.czxid, stat.cversion
+                watch.home_czxid = stat.czxid
+                watch.home_cversion = stat.cversion if stat.pzxid <= self._seal else -1
             watch(WatchedEvent(EventType.CHILD, self._client_state(), watch.told))
         self._have_left()
 
@@ -130,13 +138,14 @@ class Carrying:
             newest = stat.pzxid if is_of_children else stat.mzxid
             is_same = max(newest, stat.czxid) <= self._seal or (path == self._new.path and newest <= self._seal)
         if not is_same:
-            is_left = self._to.forget_watch(path, watch)
+            is_left = self._to.forget_watch(path, watch, is_of_children)
             if is_left or isinstance(answer, Exception):  # else an event has told it
                 self._tell(is_of_children, path, watch, stat)
         self._have_left()
 
     def _tell(self, is_of_children: bool, path: str, watch: Watch, stat: Any) -> None:
         """:param stat: of the znode, which has changed; None: it has gone; or why it is not known."""
+        self._driver.hear(self._new.ensemble)
         kind = EventType.CHILD if is_of_children else EventType.CHANGED
         if stat is None or isinstance(stat, NoNodeError) or getattr(stat, "czxid", 0) > self._seal:
             kind = EventType.DELETED
@@ -150,8 +159,5 @@ class Carrying:
             self._runtime.deliver(watch, event)
 
     def _have_left(self) -> None:
-        if self._rest:
-            self._leave_one()
         self._under_way -= 1
-        if not self._under_way:
-            self._when_over()
+        self._go_on()

@@ -373,10 +373,9 @@ class Driver:
             call()
 
     def fail_held(self, error: Exception) -> None:
-        """End the operations that wait for the end of a move, at once."""
+        """End the operations that wait for the end of a move. No member takes requests any more."""
         if (hold := self.context.hold) is not None:
-            for held in hold.take():
-                held.fail(error)
+            hold.end(error)
 
     @property
     def is_idle(self) -> bool:

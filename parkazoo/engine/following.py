@@ -18,6 +18,7 @@ from parkazoo.engine.moves import Moves
 from parkazoo.engine.ports import MemberT, OtherSession, Runtime
 from parkazoo.engine.rewatching import Rewatching
 from parkazoo.engine.roster import Roster
+from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.standing import Standing
 from parkazoo.protocol.where.places import Places, by_first
@@ -62,6 +63,7 @@ class Following(Generic[MemberT]):
         self._parting: dict[str, int] = {}  # as operations know it, see :attr:`ClusterMap.parting`
         self._moves = Moves(runtime, driver, roster, client_state, self.go_on, is_stopping)
         self._form_change: FormChange | None = None  # that is under way
+        self._changes_to: tuple[Form, dict[str, int], str] | None = None  # if only a directory moves by that
         self._is_rewatching = False
         self._work_by_pins()
 
@@ -70,9 +72,17 @@ class Following(Generic[MemberT]):
         """Whether the client goes from one form of the map to the next."""
         return self._form_change is not None
 
-    def unready(self) -> Exception | None:
-        """See :meth:`parkazoo.engine.ports.Owner.unready`."""
+    def unready(self, name: str) -> Exception | None:
+        """See :meth:`parkazoo.engine.ports.Owner.unready`.
+
+        If a directory moves, older operations may do harm where its children have been, and nowhere else.
+        """
+        cluster_map = self._roster.cluster_map
+        assert cluster_map is not None
         if self._form_change is None:
+            return None
+        move = cluster_map.move if self._changes_to == _known_of(cluster_map) else None
+        if move is not None and move.source != name:
             return None
         self._form_change.hurry()
         return OtherSession("it would begin with requests of an older form of the map")
@@ -85,6 +95,7 @@ class Following(Generic[MemberT]):
             return
         is_other = driver.context.form < cluster_map.form or cluster_map.parting != self._parting
         if is_other or cluster_map.last_move != self._moves.last:
+            self._changes_to = None if is_other else _known_of(cluster_map)
             self._form_change = FormChange(
                 self._runtime,
                 driver,
@@ -193,3 +204,8 @@ class Following(Generic[MemberT]):
         guess = roster.cluster_map.make_guess().of_children
         ports = [roster.names.index(name) for name in roster.cluster_map.names]
         return guess if ports == [*range(len(ports))] else lambda directory: ports[guess(directory)]
+
+
+def _known_of(cluster_map: ClusterMap) -> tuple[Form, dict[str, int], str]:
+    """What operations know of a map, but for the epochs."""
+    return cluster_map.form, cluster_map.parting, cluster_map.last_move

@@ -34,7 +34,7 @@ class Gone:
         else:
             reply.set_exception(NoNodeError())
 
-    def forget_watch(self, path: str, watch: Watch) -> bool:
+    def forget_watch(self, path: str, watch: Watch, of_children: bool | None = None) -> bool:
         """There is none."""
         return False
 

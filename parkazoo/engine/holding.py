@@ -25,9 +25,10 @@ MOST_LOOKS = 33
 class Holding:
     """The end of one hold. All of it is on the loop, but for what `hold` says.
 
-    :param carry: carries over the watches of a directory, which has a new place now, and makes a call then.
+    :param carry: carries over the watches of the directory, which has a new place now, and calls :meth:`end` then.
     :param when_over: is called when the operations have gone on.
     :param is_stopping: whether the session is.
+    :ivar found: the directory, as it was seen last; None: it was not seen, or was not there.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class Holding:
         runtime: Runtime,
         driver: Driver,
         moving: Moving,
-        carry: Callable[[Moving, Directory, Callable[[], None]], None],
+        carry: Callable[[Holding, Directory], None],
         when_over: Callable[[], None],
         is_stopping: Callable[[], bool],
     ) -> None:
@@ -45,7 +46,7 @@ class Holding:
         self._carry = carry
         self._when_over = when_over
         self._is_stopping = is_stopping
-        self._seen: Directory | None = None  # with the mark
+        self.found: Directory | None = None
         self._looks = 0  # since operations are held
         self._pause_s = FIRST_PAUSE_S
         self._is_looking = False
@@ -58,33 +59,38 @@ class Holding:
 
     def _look(self) -> None:
         context, is_impatient = self._driver.context, self._looks >= MOST_LOOKS
-        operation = look_at_mark(context, self.hold.moving, self._seen, is_impatient)
+        operation = look_at_mark(context, self.hold.moving, self.found, is_impatient)
         self._driver.run(operation, OnAnswer(self._answered))
 
-    def _answered(self, answer: Directory | Exception | None) -> None:
+    def _answered(self, answer: tuple[bool, Directory | None] | Exception) -> None:
         self._runtime.call(partial(self._have_looked, answer))
 
-    def _end(self) -> None:
-        self.hold.end()
-        self._when_over()
+    @property
+    def has_moved(self) -> bool:
+        """Whether the children are in the new place."""
+        return self.found is not None and self.found.generation == self.hold.moving.name
 
-    def _have_looked(self, answer: Directory | Exception | None) -> None:
-        if answer is None:
-            places = self._driver.context.places
-            places.trust_pin()
-            d = places.known(self.hold.moving.directory)
-            if d.generation == self.hold.moving.name:
-                self._carry(self.hold.moving, d, self._end)
-            else:
-                self._end()
+    def end(self) -> None:
+        """The place of the children is remembered again. Until now no operation has used it."""
+        if not self.hold.is_over:
+            self._driver.context.places.trust_pin()
+            self.hold.end()
+            self._when_over()
+
+    def _have_looked(self, answer: tuple[bool, Directory | None] | Exception) -> None:
+        if self._is_stopping():
             return
         if isinstance(answer, Exception):  # they have asked as well, so to speak
             for held in self.hold.take():
                 held.fail(answer)
         else:
-            self._seen = answer
-        if self._is_stopping():
-            return
+            has_ended, self.found = answer
+            if has_ended:
+                if self.found is not None and self.has_moved:
+                    self._carry(self, self.found)
+                else:
+                    self.end()
+                return
         self._looks = self._looks + 1 if self.hold.has_any else 0
         self._runtime.call_later(self._pause_s, self._look)
         self._pause_s = min(2 * self._pause_s, MOST_PAUSE_S)

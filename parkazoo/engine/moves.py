@@ -18,7 +18,7 @@ from parkazoo.engine.ports import MemberT, Runtime
 from parkazoo.engine.roster import Roster
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.hold import Hold
-from parkazoo.protocol.moving import NATIVE, Moving, opening
+from parkazoo.protocol.moving import NATIVE, opening
 from parkazoo.protocol.placement import Directory, Place, mirror_path
 
 
@@ -83,19 +83,20 @@ class Moves(Generic[MemberT]):
     def _have_ended(self) -> None:
         """Operations have gone on."""
         if self._holding is not None:
-            self._forget_ephemerals(self._holding.hold.moving)
+            self._forget_ephemerals(self._holding)
         self._go_on()
 
-    def _carry(self, moving: Moving, d: Directory, when_over: Callable[[], None]) -> None:
+    def _carry(self, holding: Holding, d: Directory) -> None:
         """Have watches follow the children of a directory that has moved."""
-        old, _ = self._places_of(moving)
-        Carrying(self._runtime, self._driver, self._roster.ports, self._client_state, d, old, when_over)
+        old, _ = self._places_of(holding)
+        Carrying(self._runtime, self._driver, self._roster.ports, self._client_state, d, old, holding.end)
 
-    def _places_of(self, moving: Moving) -> tuple[Place, Place]:
+    def _places_of(self, holding: Holding) -> tuple[Place, Place]:
         """Where the children have been, and where they go."""
-        names, path = self._roster.names, moving.directory
+        moving, names = holding.hold.moving, self._roster.names
+        path = moving.directory
         if moving.generation == NATIVE:
-            old = self._driver.context.known(path).home
+            old = (holding.found or self._driver.context.known(path)).home
         else:
             old = Place(names.index(moving.source), mirror_path(path, moving.generation))
         return old, Place(names.index(moving.target), mirror_path(path, moving.name))
@@ -114,7 +115,7 @@ class Moves(Generic[MemberT]):
 
     def _copy(self, holding: Holding) -> None:
         moving = holding.hold.moving
-        old, new = self._places_of(moving)
+        old, new = self._places_of(holding)
         for member in self._roster.members:
             if member.name == moving.source and (paths := member.ephemerals_below(old.path)):
                 self._is_copying = True
@@ -130,16 +131,16 @@ class Moves(Generic[MemberT]):
 
     def _have_copied(self, holding: Holding) -> None:
         if holding.hold.is_over:
-            self._forget_ephemerals(holding.hold.moving)
+            self._forget_ephemerals(holding)
         if self._copying is holding:
             self._is_copying = False
             self._go_on()
 
-    def _forget_ephemerals(self, moving: Moving) -> None:
+    def _forget_ephemerals(self, holding: Holding) -> None:
         """Those where the children are not will be deleted by others."""
-        old, new = self._places_of(moving)
-        has_moved = self._driver.context.known(moving.directory).generation == moving.name
-        name, place = (moving.source, old) if has_moved else (moving.target, new)
+        moving = holding.hold.moving
+        old, new = self._places_of(holding)
+        name, place = (moving.source, old) if holding.has_moved else (moving.target, new)
         for member in self._roster.members:
             if member.name == name:
                 member.forget_ephemerals(place.path)

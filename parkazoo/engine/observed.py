@@ -56,8 +56,8 @@ class ObservedPort:
             operation.requests += 1
         self._ports[self._index].submit(request, _ObservedRequest(self, request, reply))
 
-    def forget_watch(self, path: str, watch: Watch) -> bool:
-        return self._ports[self._index].forget_watch(path, watch)
+    def forget_watch(self, path: str, watch: Watch, of_children: bool | None = None) -> bool:
+        return self._ports[self._index].forget_watch(path, watch, of_children)
 
     def data_watches(self) -> list[tuple[str, Watch]]:
         return self._ports[self._index].data_watches()

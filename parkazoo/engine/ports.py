@@ -69,8 +69,8 @@ class RequestPort(Protocol):
     def submit(self, request: WireRequest, reply: Reply | None) -> None:
         """Queue a request, in order, without blocking; `reply` takes the answer on any thread, perhaps at once."""
 
-    def forget_watch(self, path: str, watch: Watch) -> bool:
-        """On the loop: take a watch on a physical path out of the tables; False if it is not there."""
+    def forget_watch(self, path: str, watch: Watch, of_children: bool | None = None) -> bool:
+        """On the loop: take a watch on a physical path out of both tables, or of one; False: it is not there."""
 
     def data_watches(self) -> list[tuple[str, Watch]]:
         """The watches on data and on existence, with the physical paths."""
@@ -187,7 +187,7 @@ class Owner(Protocol[MemberT_contra]):
     def registration(self, member: MemberT_contra, session: int) -> Create:
         """The request by which a session registers. A session that can write sends it before any other."""
 
-    def unready(self) -> Exception | None:
+    def unready(self, member: MemberT_contra) -> Exception | None:
         """Called behind the registration and the copy: why the session may not be used."""
 
     def take_copy(self, member: MemberT_contra, copy: DataAnswer, server: str) -> Exception | None:

@@ -318,9 +318,9 @@ class Session(Generic[MemberT]):
         """See :meth:`parkazoo.engine.ports.Owner.registration`."""
         return self.registering.make(member, session, self.roster.has_stayed_one)
 
-    def unready(self) -> Exception | None:
+    def unready(self, member: MemberT) -> Exception | None:
         """See :meth:`parkazoo.engine.ports.Owner.unready`."""
-        return None if self._following is None else self._following.unready()
+        return None if self._following is None else self._following.unready(member.name)
 
     def take_copy(self, member: MemberT, copy: DataAnswer, server: str) -> Exception | None:
         """See :meth:`parkazoo.engine.ports.Owner.take_copy`."""

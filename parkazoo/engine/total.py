@@ -217,8 +217,8 @@ class _Port:
     def session_id(self) -> int:
         return self._member.session_id
 
-    def forget_watch(self, path: str, watch: Watch) -> bool:
-        return self._member.forget_watch(path, watch)
+    def forget_watch(self, path: str, watch: Watch, of_children: bool | None = None) -> bool:
+        return self._member.forget_watch(path, watch, of_children)
 
     def data_watches(self) -> list[tuple[str, Watch]]:
         return self._member.data_watches()

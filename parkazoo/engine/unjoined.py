@@ -44,7 +44,7 @@ class Unjoined:
         self._early.call(request, reply)
         self._join()
 
-    def forget_watch(self, path: str, watch: Watch) -> bool:
+    def forget_watch(self, path: str, watch: Watch, of_children: bool | None = None) -> bool:
         """There is none."""
         return False
 

@@ -70,9 +70,12 @@ class Hold:
             self._held = [each for each in self._held if not fits(each)]
         return taken
 
-    def end(self) -> None:
-        """The pin has been read: all go on."""
+    def end(self, error: Exception | None = None) -> None:
+        """The pin has been read: all go on. Or they end with an error, and later ones are not kept."""
         with self._lock:
             self.is_over = True
         for each in self.take():
-            each.advance([])
+            if error is None:
+                each.advance([])
+            else:
+                each.fail(error)

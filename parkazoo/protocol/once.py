@@ -28,6 +28,7 @@ from parkazoo.protocol.placement import MARKER, ROOT, join, split
 from parkazoo.protocol.registration import format_session
 from parkazoo.protocol.rights import is_secret
 from parkazoo.protocol.steps import Operation, WriteRequest, ask, failure
+from parkazoo.protocol.where.lookup import at
 
 NOT_ON_THE_WIRE = -15
 DIGITS = 10  # of a sequence number
@@ -210,7 +211,8 @@ def once(context: Context, request: Once) -> Operation[list[Any]]:
             request.too_large = error  # the next request may lose its connection, too
             zxid = yield from marker.find_out(context)
     if zxid is not None:
-        results = yield from _find_results(context, operations, zxid)
+        assert marker.attempt is not None  # as it has been done
+        results = yield from _find_results(context, operations, zxid, marker.attempt.ensemble)
         request.is_exact = all(getattr(result, "mzxid", zxid) == zxid for result in results)
     elif request.too_large is not None:
         raise request.too_large
@@ -218,29 +220,37 @@ def once(context: Context, request: Once) -> Operation[list[Any]]:
     return results
 
 
-def _find_results(context: Context, operations: Sequence[WriteRequest], zxid: int) -> Operation[list[Any]]:
-    """What a transaction of that zxid was answered."""
+def _find_results(
+    context: Context, operations: Sequence[WriteRequest], zxid: int, ensemble: int
+) -> Operation[list[Any]]:
+    """What a transaction of that zxid was answered, on an ensemble."""
     results: list[Any] = []
     for operation in reversed(operations):  # as the last one made is found first
         result: Any = True
         if isinstance(operation, SetData):
             result = yield from read(context, Exists(operation.path, None))
         elif isinstance(operation, Create) and operation.flags & SEQUENCE:
-            result = yield from _find_made(context, operation.path, zxid, results)
+            result = yield from _find_made(context, operation.path, zxid, ensemble, results)
         elif isinstance(operation, Create):
             result = operation.path
             if not operation.flags and is_secret(operation.acl):
                 yield from promote_secret(context, operation.path, operation.acl, 0)
         if result is None:
             raise AnswerLostError(
-                f"{operation.path}: it was written, and is gone again; the answer to the write is lost"
+                f"{operation.path}: it was written, and was deleted again, or its directory has moved; the answer "
+                "to the write is lost"
             )
         results.append(result)
     return results[::-1]
 
 
-def _find_made(context: Context, path: str, zxid: int, others: Sequence[object]) -> Operation[str | None]:
-    """What a transaction has made last with a sequence number, but for others. The newest are asked first."""
+def _find_made(
+    context: Context, path: str, zxid: int, ensemble: int, others: Sequence[object]
+) -> Operation[str | None]:
+    """What a transaction has made last with a sequence number, but for others. The newest are asked first.
+
+    Where the directory has moved since, another znode may have that czxid.
+    """
     parent, prefix = split(path)
     try:
         names = yield from get_children(context, GetChildren(parent, None))
@@ -250,7 +260,9 @@ def _find_made(context: Context, path: str, zxid: int, others: Sequence[object])
     for name in sorted(numbered, key=lambda name: int(name[-DIGITS:]), reverse=True):
         made = join(parent, name)
         if made not in others:
-            stat = yield from read(context, Exists(made, None))
-            if stat is not None and stat.czxid == zxid:
+            (stat, *_), d = yield from at(context, Exists(made, None))
+            if isinstance(stat, Exception):
+                raise stat
+            if stat is not None and stat.czxid == zxid and d.home.ensemble == ensemble:
                 return made
     return None

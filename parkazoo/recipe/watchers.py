@@ -216,7 +216,7 @@ class DataWatch(Stoppable, KazooDataWatch):
     """
 
     _func: Any
-    _version: int | None
+    _version: tuple[int, int] | None
 
     def __init__(self, client: Any, path: str, func: Any = None, *args: object, **kwargs: object) -> None:
         self._turns = Turns(client, self._ask, self._call, self._leave)
@@ -252,7 +252,8 @@ class DataWatch(Stoppable, KazooDataWatch):
 
     def _call(self, event: WatchedEvent | None, found: Data) -> None:
         data, stat = found
-        version, self._version = self._version, None if stat is None else stat.mzxid
+        # Where its directory has moved since, it may have the mzxid of before by chance.
+        version, self._version = self._version, None if stat is None else (stat.mzxid, stat.version)
         if version == self._version and self._ever_called:
             return
         self._log_func_exception(data, stat, event)

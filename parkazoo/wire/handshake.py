@@ -194,7 +194,7 @@ def _open_session(
         _verify(member.owner.take_copy(member, copy, str(address)))
         if not isinstance(answer, Exception):
             yield from _verify_place(member, address, session, record, authenticate, attempt)
-        _verify(member.owner.unready())
+        _verify(member.owner.unready(member))
     if config is not None:
         member.owner.take_config(member, config)
     exchange.open()

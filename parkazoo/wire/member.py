@@ -386,10 +386,10 @@ class Member(KazooClient):
             else:
                 self.runtime.deliver(watcher, event)
 
-    def forget_watch(self, path: str, watch: Watch) -> bool:
-        """On the loop: take a watch on a physical path out of the tables; False if it is not there."""
-        was_there = False
-        for table in (self._child_watchers, self._data_watchers):
+    def forget_watch(self, path: str, watch: Watch, of_children: bool | None = None) -> bool:
+        """See :meth:`parkazoo.engine.ports.RequestPort.forget_watch`."""
+        was_there, tables = False, (self._data_watchers, self._child_watchers)
+        for table in tables if of_children is None else (tables[of_children],):
             watchers = table.get(path, set())
             was_there = was_there or watch in watchers
             watchers.discard(watch)

@@ -11,8 +11,11 @@ from kazoo.protocol.states import EventType, WatchedEvent
 from parkazoo.engine.carrying import Carrying
 from parkazoo.engine.rewatching import AT_ONCE
 from parkazoo.kazoo_private import Exists, GetChildren2
+from parkazoo.protocol.holdings import leaves_watch
 from parkazoo.protocol.past import CATCH_UP
 from parkazoo.protocol.placement import PIN, Place, mirror_path
+from parkazoo.protocol.steps import ExistsForWatch
+from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.protocol.where.places import directory
 from tests.fakes.member import STAT
 
@@ -40,10 +43,11 @@ class Port:
     def child_watches(self) -> list[tuple[str, Any]]:
         return [*self.child]
 
-    def forget_watch(self, path: str, watch: Any) -> bool:
-        tables = self.data, self.child
-        was_there = any((path, watch) in table for table in tables)
-        self.data, self.child = ([each for each in table if each != (path, watch)] for table in tables)
+    def forget_watch(self, path: str, watch: Any, of_children: bool | None = None) -> bool:
+        was_there = False
+        for table in (self.data, self.child) if of_children is None else ((self.data, self.child)[of_children],):
+            was_there = was_there or (path, watch) in table
+            table[:] = [each for each in table if each != (path, watch)]
         return was_there
 
     def answer(self, answer: Any) -> Any:
@@ -65,6 +69,8 @@ class CarryingTest(unittest.TestCase):
     def setUp(self) -> None:
         self.ports = [Port(), Port()]
         self.told: list[tuple[Any, WatchedEvent]] = []
+        self.heard: list[int] = []
+        self.looks: list[DirectoryWatch] = []
         self.is_over = False
 
     # As the runtime and the driver.
@@ -78,6 +84,9 @@ class CarryingTest(unittest.TestCase):
     def unchroot(self, path: str) -> str:
         return path
 
+    def hear(self, ensemble: int) -> None:
+        self.heard.append(ensemble)
+
     def begin(self, old: Place = OLD) -> None:
         def over() -> None:
             self.is_over = True
@@ -90,9 +99,9 @@ class CarryingTest(unittest.TestCase):
         (self.ports[0].child if is_of_children else self.ports[0].data).append((path, print))
         self.begin()
         self.assertIs(self.ports[0].answer(BadVersionError()), CATCH_UP)
-        self.assertEqual((self.ports[0].data, self.ports[0].child), ([], []))
         self.assertIs(self.ports[1].answer(BadVersionError()), CATCH_UP)
-        self.assertEqual(self.ports[1].answer(answer), Exists(NEW.path, None))
+        self.assertEqual(self.ports[1].answer(answer), ExistsForWatch(NEW.path, None))
+        self.assertEqual((self.ports[0].data, self.ports[0].child), ([], []))
 
 
 class TestCarrying(CarryingTest):
@@ -149,6 +158,7 @@ class TestCarrying(CarryingTest):
                 self.ports[1].answer(answer)
                 told = None if kind == EventType.NONE else f"{D}/x"
                 self.assertEqual(self.told, [(print, WatchedEvent(kind, "CONNECTED", told))])
+                self.assertEqual(self.heard, [NEW.ensemble])
                 self.assertEqual((self.ports[1].data, self.ports[1].child, self.is_over), ([], [], True))
 
     def test_what_is_not_of_the_data(self) -> None:
@@ -162,11 +172,74 @@ class TestCarrying(CarryingTest):
             self.ports[1].answer(([], stat) if is_of_children else stat)
             self.assertEqual((self.told, self.is_over), ([], True))
 
+    def test_one_function_for_both(self) -> None:
+        """As kazoo's TreeCache has it. What it is told of the data leaves its watch on the children."""
+        self.ports[0].data.append((f"{OLD.path}/x", print))
+        self.begin_with(f"{OLD.path}/x", is_of_children=True)
+        of_children, answered = self.ports[1].asked.pop(), self.ports[1].asked[0][1]
+        self.ports[1].data.append((f"{NEW.path}/x", print))
+        self.ports[1].child.append((f"{NEW.path}/x", print))
+        self.ports[1].asked.clear()
+        answered.set(STAT._replace(czxid=1, mzxid=SEAL + 1, pzxid=1))
+        of_children[1].set(([], STAT._replace(czxid=1, mzxid=SEAL + 1, pzxid=1)))
+        self.assertEqual([event.type for _, event in self.told], [EventType.CHANGED])
+        self.assertEqual((self.ports[1].data, self.ports[1].child), ([], [(f"{NEW.path}/x", print)]))
+        self.assertTrue(self.is_over)
+
+    def test_withdrawn_or_told_meanwhile(self) -> None:
+        """Until it is left in the new place it can be found in the old one."""
+        self.ports[0].data += [(f"{OLD.path}/x", print), (f"{OLD.path}/y", print)]
+        self.begin()
+        self.ports[0].answer(BadVersionError())
+        self.ports[0].forget_watch(f"{OLD.path}/x", print)
+        self.ports[1].answer(BadVersionError())
+        self.ports[1].answer(SEALED)
+        self.assertEqual([request.path for request, _ in self.ports[1].asked], [f"{NEW.path}/y"])
+
+    def stand_in(self, key: str) -> DirectoryWatch:
+        """A watch that waits for what is not there, on the home of the directory's child x."""
+
+        def deliver(watch: Any, event: WatchedEvent) -> None:
+            self.told.append((watch, event))
+
+        watch = DirectoryWatch(
+            key,
+            print,
+            lambda watch, event: self.looks.append(watch),
+            lambda watch, has_fired: watch.end(),
+            key.rstrip("/"),
+            deliver,
+        )
+        watch.settle(has_succeeded=True)
+        watch.home_czxid, watch.home_cversion = 7, 2
+        self.ports[0].child.append((f"{OLD.path}/x", watch))
+        self.begin()
+        for port, answer in ((0, BadVersionError()), (1, BadVersionError()), (1, SEALED)):
+            self.ports[port].answer(answer)
+        return watch
+
+    def test_a_first_child(self) -> None:
+        """It may have come since the seal: then the numbers of the new place are not those that were seen."""
+        for pzxid, cversion in ((SEAL - 1, 2), (SEAL + 1, -1)):
+            self.setUp()
+            watch = self.stand_in(f"{D}/x/")
+            request = self.ports[1].answer(STAT._replace(czxid=SEAL - 2, pzxid=pzxid, cversion=2))
+            self.assertEqual(request, ExistsForWatch(f"{NEW.path}/x", None))
+            self.assertEqual((watch.home_czxid, watch.home_cversion), (SEAL - 2, cversion))
+            self.assertEqual((self.looks, self.told, self.is_over), ([watch], [], True))
+
+    def test_the_answer_is_lost(self) -> None:
+        """That is no delete. The program hears of the loss: it has to leave its watch again."""
+        self.stand_in(f"{D}/x/")
+        request = self.ports[1].answer(ConnectionLoss())
+        self.assertTrue(leaves_watch(request))
+        self.assertEqual([event.type for _, event in self.told], [EventType.NONE])
+
     def test_an_event_has_told_it(self) -> None:
         """It has come behind the answer, before that is looked at."""
         self.begin_with(f"{OLD.path}/x")
         ports, forget = self.ports[1], self.ports[1].forget_watch
-        ports.forget_watch = lambda path, watch: forget(path, watch) and False  # type: ignore[method-assign]
+        ports.forget_watch = lambda *watch: forget(*watch) and False  # type: ignore[method-assign]
         ports.answer(STAT._replace(czxid=1, mzxid=SEAL + 1, pzxid=1))
         self.assertEqual((self.told, self.is_over), ([], True))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -14,11 +15,12 @@ from kazoo.exceptions import (
 )
 
 from parkazoo.engine.holding import MOST_LOOKS, MOST_PAUSE_S
-from parkazoo.kazoo_private import Delete, Exists, GetData, SetData
+from parkazoo.kazoo_private import Create, Delete, Exists, GetData, SetData
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.moving import Moving, mark_of, old_mark_of
 from parkazoo.protocol.pin import encode_pin
-from parkazoo.protocol.placement import MAP, PIN, mirror_path
+from parkazoo.protocol.placement import ENSEMBLE, MAP, PIN, mirror_path
+from parkazoo.protocol.steps import ask
 from tests.engine.test_session_forms import FormTest
 from tests.fakes.client import Client
 from tests.fakes.member import CONNECT_S, STAT, Ensemble
@@ -55,7 +57,8 @@ def answer(ensemble: Ensemble, right: Any, request: Any) -> Any:
 class TestMoves(FormTest):
     """The directory's home is on the ensemble of `/`, and its children move between the two others."""
 
-    def at_work(self, kind: type[Client] = Client) -> Client:
+    def at_work(self, kind: type[Client] = Client, joins: Sequence[int] = (0, 1, 2)) -> Client:
+        """:param joins: home, source and target, as far as the client has joined them."""
         client = kind(first="abc")
         self.publish(client, Form.GROWN)
         for ensemble in client.ensembles.values():
@@ -67,8 +70,8 @@ class TestMoves(FormTest):
         self.data |= {D: b"", f"{D}/{PIN}": self.pin(self.source)}
         client.ensembles[self.source].data |= {OLD: b"", f"{OLD}/x": b"old"}
         client.runtime.turn(CONNECT_S)
-        for name in "abc":
-            self.ask(client, name)
+        for at in joins:
+            self.ask(client, (self.home, self.source, self.target)[at])
         client.runtime.turn(CONNECT_S)
         client.states.clear()
         return client
@@ -153,6 +156,18 @@ class TestMoves(FormTest):
         self.say(client, None)
         self.assertEqual(self.epochs(client), [5, 5, 5])
 
+    def test_a_join_beside_it(self) -> None:
+        """What waits for it goes on: it cannot use the place of before."""
+        client, asked = self.at_work(joins=(0, 1)), Result()
+        assert client.session.driver is not None
+        operation = ask(client.session.roster.names.index(self.target), GetData(ENSEMBLE, None))
+        client.session.driver.run(operation, asked)
+        client.runtime.turn(0.02)
+        self.announce(client)
+        self.assertEqual(asked.told, [])
+        client.runtime.turn(2 * CONNECT_S)
+        self.assertEqual((asked.value[0], self.epochs(client)), (client.identity(self.target), [3] * 3))
+
     def test_it_does_not_say_it_before(self) -> None:
         """The home is away: nobody knows yet where the children are."""
         client = self.at_work()
@@ -200,6 +215,66 @@ class TestMoves(FormTest):
         client[self.home].lose()
         client.runtime.turn(MOST_PAUSE_S)
         self.assertIsInstance(held.value, ConnectionLoss)
+
+    def test_forgotten_meanwhile(self) -> None:
+        """The client makes the directory again and again, in vain, and so forgets where its children are."""
+        client = self.at_work()
+        move = self.announce(client)
+        watch = f"{OLD}/x", print
+        client[self.source].watches.append(watch)
+        client[self.source].ephemerals, client[self.target].ephemerals = [f"{OLD}/e"], [f"{NEW}/e"]
+        home = client.ensembles[self.home]
+        right = home.answer
+
+        def make_beside(request: Any) -> Any:
+            if getattr(request, "path", "") == f"{D}/{PIN}":
+                client.session.call(Create(D, b"", [], 0), Result())
+            return right(request)
+
+        home.answer = make_beside  # type: ignore[method-assign]
+        self.switch(client)
+        self.say(client, move._replace(has_switched=True))
+        self.assertEqual(client[self.source].watches, [])
+        left = [each for each in client.ensembles[self.target].seen if getattr(each, "watcher", None) is print]
+        self.assertEqual([each.path for each in left], [f"{NEW}/x"])
+        self.assertEqual((client[self.source].ephemerals, client[self.target].ephemerals), ([], [f"{NEW}/e"]))
+
+    def test_watches_come_first(self) -> None:
+        """No operation sees the new place before the watches of the old one have been told."""
+        client = self.at_work()
+        move = self.announce(client)
+        client[self.source].watches.append((f"{OLD}/x", print))
+        client[self.source].is_slow = True
+        self.switch(client)
+        self.say(client, move._replace(has_switched=True))
+        early = self.get(client)
+        self.assertEqual(early.told, [])
+        client[self.source].is_slow = False
+        self.ask(client, self.source)
+        client.runtime.turn(MOST_PAUSE_S)
+        self.assertEqual(early.value[0], b"new")
+        readers = [
+            getattr(each, "watcher", None)
+            for each in client.ensembles[self.target].seen
+            if getattr(each, "path", "") == f"{NEW}/x"
+        ]
+        self.assertEqual(readers, [print, None])
+
+    def test_stopped_behind_the_last_look(self) -> None:
+        """An operation that reads the pin then is not held: nobody would look for it."""
+        client = self.at_work()
+        self.announce(client)
+        held = self.get(client)
+        home = client[self.home]
+        home.is_slow = True
+        client.runtime.turn(MOST_PAUSE_S)  # a look is under way
+        late = self.get(client)
+        client.session.stop(lambda: None)
+        client.runtime.turn(0)
+        home.is_slow = False
+        client.runtime.turn(2 * CONNECT_S)
+        self.assertIsInstance(held.value, ConnectionClosedError)
+        self.assertEqual(len(late.told), 1)
 
     def test_one_order(self) -> None:
         """What is issued behind a held operation waits for it; so does what waited when the map came."""

@@ -74,9 +74,9 @@ class FakeMember:
     def submit(self, request: Request, reply: Reply | None) -> None:
         self.outbox.append((request, reply))
 
-    def forget_watch(self, path: str, watch: Watcher) -> bool:
-        was_there = False
-        for table in (self.watches.data, self.watches.child):
+    def forget_watch(self, path: str, watch: Watcher, of_children: bool | None = None) -> bool:
+        was_there, tables = False, (self.watches.data, self.watches.child)
+        for table in tables if of_children is None else (tables[of_children],):
             was_there = was_there or watch in table.get(path, Ordered())
             table.get(path, Ordered()).discard(watch)
         return was_there

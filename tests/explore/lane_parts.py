@@ -40,7 +40,7 @@ class Port:
         self.is_wrong = self.is_wrong or (is_batch and self.has_expired)
         (self.queued if self.is_lost else self.unserved).append((request, reply))
 
-    def forget_watch(self, path: str, watch: Any) -> bool:
+    def forget_watch(self, path: str, watch: Any, of_children: bool | None = None) -> bool:
         return False
 
     def data_watches(self) -> list[tuple[str, Any]]:

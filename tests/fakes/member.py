@@ -183,7 +183,7 @@ class Member:
         self.told.append(f"drop watches: {state}")
         self.has_watches = False
 
-    def forget_watch(self, path: str, watch: Any) -> bool:
+    def forget_watch(self, path: str, watch: Any, of_children: bool | None = None) -> bool:
         self.told.append(f"forget a watch on {path}")
         was_there = (path, watch) in self.watches
         self.watches = [each for each in self.watches if each != (path, watch)]
@@ -282,7 +282,7 @@ class Member:
             return ConnectionLoss()
         self.registered.append(session_id)
         trouble = self._owner.take_copy(self, ensemble.read(MAP), address)
-        trouble = trouble or self._owner.unready()
+        trouble = trouble or self._owner.unready(self)
         if trouble is None:
             self.read_config(ensemble)
         return trouble

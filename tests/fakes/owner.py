@@ -87,7 +87,7 @@ class Owner:
         """The map names every server here."""
         return ""
 
-    def unready(self) -> None:
+    def unready(self, member: Any) -> None:
         """A session may be used at once."""
 
     def take_config(self, member: Any, config: Any) -> None:

@@ -18,7 +18,7 @@ from parkazoo.kazoo_private import CheckVersion, Delete, GetData, SetData, Trans
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.holdings import Holdings
-from parkazoo.protocol.once import Marker, Once, SentTransaction
+from parkazoo.protocol.once import Marker, Once, SentTransaction, _find_results
 from parkazoo.protocol.placement import MARKER, ROOT, Placement
 from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.steps import Operation
@@ -260,6 +260,18 @@ class TestEnds(unittest.TestCase):
                 outcome(self.client.model, PLANS[Delete.type].operation(context, Delete(path, -1)))
             with self.assertRaises(AnswerLostError):
                 self.client.run(again, None)
+
+    def test_its_directory_has_moved(self) -> None:
+        """What has the same czxid on another ensemble is another znode."""
+        made, model = create(f"{D}/made-", SEQUENCE), self.client.model
+        path = f"{D}/made-0000000001"
+        d = where_is(PLACEMENT, path)
+        (found,) = (each for each in range(2) if d.home.path in model.nodes[each])
+        zxid = model.nodes[found][d.home.path].stat.czxid
+        finding = _find_results(self.client.context, [made], zxid, found)
+        self.assertEqual(self.client.run(finding, None), [path])
+        with self.assertRaisesRegex(AnswerLostError, "its directory has moved"):
+            self.client.run(_find_results(self.client.context, [made], zxid, 1 - found), None)
 
     def test_somebody_deletes_the_marker(self) -> None:
         self.assertEqual(self.client.run(self.issue(Once([create(f"{D}/one")], self.marker)), None), [f"{D}/one"])

@@ -220,9 +220,10 @@ def decided(context: Context, d: Directory, data: bytes) -> Operation[Directory]
     while hold is not None and hold.concerns(d.path):
         yield ()
         refused, pin = yield (d.home.ensemble, Delete(d.pin, IMPOSSIBLE)), (d.home.ensemble, GetData(d.pin, None))
-        for answer in (() if isinstance(refused, REFUSED) else (refused,), pin):
-            if isinstance(answer, Exception):
-                raise answer
+        if not isinstance(refused, REFUSED):
+            raise refused
+        if isinstance(pin, Exception):
+            raise pin
         data = pin[0]
     return (yield from named_by(context, d, data))
 

@@ -242,7 +242,7 @@ class Places:
             self._forget_directories()
 
     def trust_pin(self) -> None:
-        """The mark of the move is gone: what the pin says from now on holds."""
+        """The hold is over: what the pin says from now on holds."""
         with self._lock:
             self._untrusted = ""
 

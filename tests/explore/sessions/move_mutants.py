@@ -69,12 +69,10 @@ def reading_no_pin_again(right: Right) -> Right:
 def only_patiently(right: Right) -> Right:
     """Who has lost patience goes on, and leaves the mark."""
 
-    def wrong(context: Context, moving: Any, before: Any, is_impatient: bool) -> Operation[Directory | None]:
+    def wrong(context: Context, moving: Any, before: Any, is_impatient: bool) -> Operation[Any]:
         if is_impatient:
-            context.places.trust_pin()
-            return None
-        found: Directory | None = yield from right(context, moving, before, is_impatient)
-        return found
+            return True, before
+        return (yield from right(context, moving, before, is_impatient))
 
     return wrong
 
