@@ -24,6 +24,8 @@ from parkazoo.admin.make import init_map
 from parkazoo.admin.new_identity import find_copied, give_new_identity
 from parkazoo.admin.read import read_map
 from parkazoo.admin.readiness import find_unready
+from parkazoo.admin.rebalance import Rebalanced, rebalance
+from parkazoo.admin.rebalance_plan import Branch, PlannedMove, RebalancePlan
 from parkazoo.admin.registrations import ClientList, RegisteredClient, describe_client, list_clients
 from parkazoo.admin.removal import remove_ensemble
 from parkazoo.admin.rise import Waiting
@@ -39,6 +41,7 @@ from parkazoo.protocol.epochs import Rule
 __all__ = [
     "TIMEOUT_S",
     "Auth",
+    "Branch",
     "By",
     "ClientList",
     "ClusterStatus",
@@ -50,6 +53,9 @@ __all__ = [
     "MapChange",
     "MapProblem",
     "MapSpread",
+    "PlannedMove",
+    "RebalancePlan",
+    "Rebalanced",
     "RegisteredClient",
     "Rule",
     "Strangers",
@@ -82,6 +88,7 @@ __all__ = [
     "read_map",
     "read_spread",
     "read_status",
+    "rebalance",
     "remove_ensemble",
     "remove_identity",
     "remove_rule",

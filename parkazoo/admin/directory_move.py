@@ -10,6 +10,7 @@ Each step may be repeated, by another command too: the map, the pin and the mark
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from typing import Any
 
 from kazoo.security import OPEN_ACL_UNSAFE
 
+from parkazoo.admin.arguments import WrongArgumentError
 from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, LostError, UnreadableError
 from parkazoo.admin.copies import read_primary, update_copies
 from parkazoo.admin.moving.at_home import MovingHome, SeenPin
@@ -79,6 +81,7 @@ def move_directory(
     to: str | None = None,
     *,
     dry_run: bool = False,
+    per_second: float = math.inf,
     strangers_gone: bool = False,
     tell: Tell = lambda step: None,
     on_wait: OnWait = lambda waiting: None,
@@ -99,15 +102,18 @@ def move_directory(
     :param path: of the directory.
     :param to: the ensemble that gets the children; by default where the map puts new directories.
     :param dry_run: writes nothing.
+    :param per_second: writes at most, of the copy, and of the delete of what has moved.
     :param progress: called with how many znodes are copied, and how many there are to copy.
     :param strangers_gone: as for `grow_map`, like `tell`, `on_wait`, `timeout_s` and `client_options`.
     :raises ClusterMapError: the directory cannot move, or not now, for the reason in the text; or as `grow_map`.
     """
     verify_path(path)
+    if not per_second > 0:  # nor nan
+        raise WrongArgumentError(f"{per_second:g} writes/s are none")
     options = {**client_options, "auth_data": list(auth)}
     rise = Rise(options, timeout_s, tell, on_wait, dry_run, True, strangers_gone)
     known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
-    moving = _DirectoryMove(path, to, rise, progress)
+    moving = _DirectoryMove(path, to, rise, progress, per_second)
     while True:
         with rise.connected(known) as clients:
             try:
@@ -168,6 +174,7 @@ class _DirectoryMove:
     to: str | None
     rise: Rise
     progress: Progress
+    per_second: float = math.inf
     clients: Mapping[str, AdminClient] = field(default_factory=dict)
     brought: dict[str, Both] = field(default_factory=dict)
     held_s: dict[str, float] = field(default_factory=dict)
@@ -349,10 +356,10 @@ class _DirectoryMove:
         client.make(MOVES, b"", client.call("get_acls", MIRRORS)[0])
         copy = MovingCopy.begin(place, move.name, original.original[TOP].acl)
         try:
-            brought = copy.bring(source, original, progress=self.progress)
+            brought = copy.bring(source, original, per_second=self.per_second, progress=self.progress)
             self.rise.tell(f"copied {len(brought.original) - 1:,} znodes from {move.source} to {move.target}")
             known = self._await_all(known, move.source)  # the copy has taken its time
-            self.brought[move.name] = copy.bring(source, brought)
+            self.brought[move.name] = copy.bring(source, brought, per_second=self.per_second)
             if home.leave_mark(move.name) and home.data() == seen.data:
                 published = self._announce(known, move)
         except NotExactError as error:
@@ -523,7 +530,7 @@ class _DirectoryMove:
             if home.old(move.name) is None:  # behind the fence: this is still the life that has moved
                 break
             check = (home.mark(mark), -1) if move.generation == NATIVE else (path, fence.version)
-            if delete_place(self._original_of(move, home), check):
+            if delete_place(self._original_of(move, home), check, self.per_second):
                 home.take_mark(mark)
         self._leave(known, move)
         self.rise.tell(f"deleted what was on {move.source}")

@@ -17,6 +17,7 @@ from parkazoo.cli import (
     history_command,
     identity_command,
     move_command,
+    rebalance_command,
     removal_command,
     restore_command,
     rotation_commands,
@@ -60,6 +61,7 @@ def register(app: typer.Typer) -> None:
     growth_commands.register(group)
     removal_command.register(group)
     move_command.register(group)
+    rebalance_command.register(group)
     identity_command.register(group)
     history_command.register(group)
     restore_command.register(group)

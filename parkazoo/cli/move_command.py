@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import typer
@@ -16,6 +17,7 @@ from parkazoo.cli.options import (
     DryRun,
     Hosts,
     Key,
+    Rate,
     StrangersGone,
     Timeout,
     connection_options,
@@ -41,6 +43,7 @@ def move(
     abort: Annotated[
         bool, typer.Option("--abort", help="Call a move off that has not come to its end, whoever began it.")
     ] = False,
+    rate: Rate = None,
     strangers_gone: StrangersGone = False,
     dry_run: DryRun = False,
     auth: Auth = None,
@@ -59,8 +62,8 @@ def move(
     directory = normalised(path, chroot)
     if to is not None:
         verify_ensembles([to])
-    if abort and (to is not None or dry_run):
-        raise typer.BadParameter("--abort goes without --to and --dry-run")
+    if abort and (to is not None or dry_run or rate):
+        raise typer.BadParameter("--abort goes without --to, --dry-run and --rate")
     connection = connection_options(auth, timeout, ca, cert, key)
     console = Console()
     steps = Steps(console, dry_run)
@@ -73,6 +76,7 @@ def move(
             directory,
             to,
             dry_run=dry_run,
+            per_second=rate or math.inf,
             strangers_gone=strangers_gone,
             tell=steps,
             on_wait=WouldWait(console) if dry_run else Behind(console, status),

@@ -56,6 +56,10 @@ StrangersGone = Annotated[
     bool,
     typer.Option("--strangers-gone", help="No plain kazoo program writes any more: do not look for some."),
 ]
+Rate = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="At most N writes/s: of the copy, and of the delete of what has moved."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Ca = Annotated[Path | None, typer.Option(**FILE, help="TLS: certificates of the servers' authorities.")]
 Cert = Annotated[Path | None, typer.Option(**FILE, help="TLS: the client's certificate.")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import unittest
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from unittest import mock
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
+from parkazoo.admin.all_znodes import Pace
 from parkazoo.admin.directory_move import ATTEMPTS, _DirectoryMove
 from parkazoo.admin.history import parse_history
 from parkazoo.admin.identity import encode_identity
@@ -211,7 +213,8 @@ class MoveCase(unittest.TestCase):
         session = next(SESSIONS)
         clients = {name: FakeAdminClient(each, name, session) for name, each in self.ensembles.items()}
         rise = Rise({}, 5.0, self.told.append, lambda waiting: None, options.get("dry_run", False), True, True)
-        move = _DirectoryMove(options.get("path", PATH), to, rise, lambda done, total: None)
+        path, per_second = options.get("path", PATH), options.get("per_second", math.inf)
+        move = _DirectoryMove(path, to, rise, lambda done, total: None, per_second)
         run = move.abort if options.get("aborts") else move.run
         return session, lambda: run(self.published(), clients)
 
@@ -299,6 +302,21 @@ class TestMove(MoveCase):
             [each.what for each in found[:3]],
             [f"{about}begun", f"{about}the children are there", f"{about}done"],
         )
+
+    def test_its_rate(self) -> None:
+        """Copy and delete keep to it. What clients wait for does not."""
+        rates: list[tuple[float, bool]] = []
+
+        def pace(per_second: float) -> Pace:
+            move = self.published().move
+            rates.append((per_second, move is not None and not move.has_switched))
+            return Pace(per_second=per_second)
+
+        self.worker.goes_on()
+        with mock.patch("parkazoo.admin.moving.term_writes.Pace", pace), self.worker_works():
+            self.move(per_second=1e6)
+        self.assert_whole("b")
+        self.assertEqual(set(rates), {(1e6, False), (math.inf, True)})
 
     def test_steps(self) -> None:
         with self.worker_works():

@@ -473,6 +473,8 @@ class RefusedTest(MoveCase):
     def test_options(self) -> None:
         error = error_of("map", "move", PATH, "--abort", "--to", "b", "--hosts", self.a, status=2)
         self.assertIn("--abort goes without --to", error)
+        with self.refused("^0 writes/s are none"):
+            self.move(per_second=0)
         error = error_of("map", "move", "/parkazoo/map", "--hosts", self.a, status=2)
         self.assertIn("reserved", error)
 

@@ -1,0 +1,208 @@
+"""A rebalancing: what the ensembles have to do is measured, and directories move until that fits the weights."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from parkazoo.admin.advise import FOLLOW_S, find_advice
+from parkazoo.admin.all_znodes import Pace, look_at_all
+from parkazoo.admin.arguments import WrongArgumentError
+from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth
+from parkazoo.admin.directory_move import abort_move, move_directory
+from parkazoo.admin.moving.copying import Progress
+from parkazoo.admin.moving.immovable import verify_form, verify_rule
+from parkazoo.admin.moving.znodes_below import count_below
+from parkazoo.admin.read import read_map
+from parkazoo.admin.rebalance_plan import WORTH, Branch, MayGo, RebalancePlan, branches_of, make_plan
+from parkazoo.admin.registrations import verify_new_enough
+from parkazoo.admin.rise import OnWait, Rise, Tell
+from parkazoo.admin.write_counts import DirectoryWrites, directory_of, is_own
+from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.placement import logical, shown
+
+WRITES, ZNODES = "writes/s", "znodes"
+FEW_WRITES = 100  # fewer say nothing
+FEW_ZNODES = 1_000
+MOST_COUNTED = 200  # branches of an ensemble
+COUNTS_PER_SECOND = 20  # a server looks at all its znodes for each
+LOOKS_PER_SECOND = 2_000  # at an ensemble that has little else to do
+MOST_PAUSE_MS = 3_000.0  # clients call a longer one off
+Clients = Mapping[str, AdminClient]
+
+
+class Rebalanced(NamedTuple):
+    """:param plan: as it was made, before the moves. :param refused: why directories did not move, by path."""
+
+    plan: RebalancePlan
+    refused: Mapping[str, str]
+
+
+def rebalance(
+    hosts: str,
+    *,
+    seconds: float = FOLLOW_S,
+    most_pause_ms: float = MOST_PAUSE_MS,
+    per_second: float = math.inf,
+    dry_run: bool = False,
+    strangers_gone: bool = False,
+    on_plan: Callable[[RebalancePlan], None] = lambda plan: None,
+    tell: Tell = lambda step: None,
+    on_wait: OnWait = lambda waiting: None,
+    progress: Progress = lambda done, total: None,
+    auth: Auth = (),
+    timeout_s: float = TIMEOUT_S,
+    **client_options: Any,
+) -> Rebalanced:
+    """Moves directories, one by one, so that each ensemble has the part of the writes that its weight says.
+
+    Writes are counted as by `find_advice`; if there are too few, znodes count. The plan has the moves that bring
+    the most for the fewest znodes. A directory that cannot move is left out. A call may be interrupted anywhere:
+    it takes back what the move under way has begun, and the next call makes a plan of its own. A move that a
+    command has left in the map comes to its end first.
+
+    :param seconds: how long writes are counted.
+    :param most_pause_ms: directories whose move would probably have operations wait for longer stay.
+    :param per_second: writes of a move, at most.
+    :param on_plan: called before the first move.
+    :param dry_run: writes nothing. :param strangers_gone: as for `move_directory`, like the others.
+    :raises ClusterMapError: nothing could be measured, or nothing can move; or as `move_directory`.
+    """
+    if not per_second > 0 or not seconds > 0 or not most_pause_ms > 0:  # nor nan
+        raise WrongArgumentError("seconds, most_pause_ms and per_second must be more than 0")
+    common: dict[str, Any] = {"auth": auth, "timeout_s": timeout_s, **client_options}
+    moving = {
+        "per_second": per_second,
+        "strangers_gone": strangers_gone,
+        "on_wait": on_wait,
+        "progress": progress,
+        "tell": tell,
+        **common,
+    }
+    known = read_map(hosts, **common)
+    verify_form(known)
+    if known.move is not None:
+        about = f"{shown(known.move.directory)} moves to {known.move.target}"
+        tell(f"would wait for the end of a move: {about}" if dry_run else f"going on with a move: {about}")
+        if not dry_run:
+            known = move_directory(hosts, known.move.directory, known.move.target, **moving)
+    options = {**client_options, "auth_data": list(auth)}
+    rise = Rise(options, timeout_s, tell, on_wait, dry_run, True, strangers_gone)
+    with rise.connected(known) as clients:
+        if not dry_run:
+            verify_new_enough(clients)
+            rise.verify_no_strangers(known, clients)
+        plan = _Measuring(hosts, known, clients, most_pause_ms, tell).plan(seconds, common)
+    on_plan(plan)
+    refused: dict[str, str] = {}
+    for branch, to in () if dry_run else plan.moves:
+        if why := _refusal(hosts, branch, to, moving, common):
+            tell(f"{shown(branch.directory)} stays on {branch.ensemble}: {why}")
+            refused[branch.directory] = why
+            with rise.connected(known):  # otherwise no other can move
+                pass
+    return Rebalanced(plan, refused)
+
+
+def _refusal(hosts: str, branch: Branch, to: str, moving: Mapping[str, Any], common: Mapping[str, Any]) -> str:
+    """Moves a branch; returns why it stays, empty if it has moved."""
+    try:
+        move_directory(hosts, branch.directory, to, **moving)
+    except ClusterMapError as error:
+        return str(error)
+    except KeyboardInterrupt:
+        tell = moving["tell"]
+        tell(f"interrupted: taking back what the move of {shown(branch.directory)} has begun")
+        try:
+            abort_move(hosts, branch.directory, tell=tell, **common)
+        except ClusterMapError as error:  # nothing was begun, or it has moved: then the next command ends it
+            tell(str(error))
+        raise
+    return ""
+
+
+class _Measuring:
+    """Finds loads and branches."""
+
+    def __init__(self, hosts: str, known: ClusterMap, clients: Clients, most_pause_ms: float, tell: Tell) -> None:
+        self._hosts = hosts
+        self._map = known
+        self._clients = {name: client for name, client in clients.items() if name in known.placement}
+        self._most_pause_ms = most_pause_ms
+        self._tell = tell
+
+    def plan(self, seconds: float, common: Mapping[str, Any]) -> RebalancePlan:
+        measured = find_advice(self._hosts, seconds=seconds, **common).measured
+        if measured.unseen:
+            told = "; ".join(f"{name}: {why}" for name, why in measured.unseen.items())
+            raise ClusterMapError(f"writes could not be counted, so nothing moves: {told}")
+        count = sum(each.writes for each in measured.directories if not is_own(each)) * measured.seconds
+        about = f"counted {count:,.0f} writes in {measured.seconds:.0f} s"
+        if count < FEW_WRITES:
+            self._tell(f"{about}, too few to go by: znodes count instead")
+            return self._by_znodes()
+        self._tell(about)
+        loads = {name: measured.whole.get(name) or measured.explained.get(name, 0.0) for name in self._clients}
+        branches = branches_of(measured.directories, worth=WORTH * sum(loads.values()))
+        return self._plan(WRITES, loads, self._with_znodes(loads, branches))
+
+    def _plan(self, unit: str, loads: Mapping[str, float], branches: Sequence[Branch]) -> RebalancePlan:
+        weights = self._map.epochs[-1].weights
+        return make_plan(unit, loads, weights, branches, rules_allow(self._map), self._most_pause_ms)
+
+    def _with_znodes(self, loads: Mapping[str, float], branches: Sequence[Branch]) -> list[Branch]:
+        """Returns the heaviest branches of the ensembles that have too much, with their znodes."""
+        shares = self._plan(WRITES, loads, ()).shares
+        counted: list[Branch] = []
+        for name, client in self._clients.items():
+            if loads[name] <= shares[name]:
+                continue
+            asked = [each for each in branches if each.ensemble == name][:MOST_COUNTED]
+            znodes = count_below(client, [each.place for each in asked], Pace(per_second=COUNTS_PER_SECOND))
+            counted += [each._replace(znodes=znodes[each.place]) for each in asked if each.place in znodes]
+        return counted
+
+    def _by_znodes(self) -> RebalancePlan:
+        directories: list[DirectoryWrites] = []
+        for name, client in self._clients.items():
+            found = look_at_all(client, Pace(per_second=LOOKS_PER_SECOND)).znodes
+            counts = Counter(directory_of(path) for path in found)
+            directories += [
+                DirectoryWrites(name, logical(path), path, count) for path, count in sorted(counts.items())
+            ]
+        directories = [each for each in directories if not is_own(each)]
+        loads = {name: sum(each.writes for each in directories if each.ensemble == name) for name in self._clients}
+        total = sum(loads.values())
+        self._tell(f"counted {total:,} znodes{', too few to go by' if total < FEW_ZNODES else ''}")
+        if total < FEW_ZNODES:
+            return self._plan(ZNODES, loads, ())
+        branches = branches_of(directories, worth=WORTH * total)
+        return self._plan(ZNODES, loads, [each._replace(znodes=int(each.load)) for each in branches])
+
+
+def rules_allow(known: ClusterMap) -> MayGo:
+    """Returns whether the rules of the map let a branch go to an ensemble, with all in it that has a load."""
+    rule_of = known.make_guess().rule_of
+    found: dict[tuple[str, str, str], bool] = {}
+
+    def may_go(branch: Branch, to: str) -> bool:
+        key = branch.ensemble, branch.place, to
+        if key not in found:
+            found[key] = True
+            for each in branch.below:
+                if rule_of(each) is not None:
+                    found[key] &= _is_allowed(known, each, to)
+        return found[key]
+
+    return may_go
+
+
+def _is_allowed(known: ClusterMap, directory: str, to: str) -> bool:
+    try:
+        verify_rule(known, directory, to)
+    except ClusterMapError:
+        return False
+    return True
