@@ -34,6 +34,7 @@ from parkazoo.admin.moving.immovable import (
     verify_target,
 )
 from parkazoo.admin.moving.place import TreePlace, look
+from parkazoo.admin.moving.promotion import finish_promotion
 from parkazoo.admin.moving.taking_back import delete_place, end_guard, remove_copy
 from parkazoo.admin.moving.term_writes import TakenOverError
 from parkazoo.admin.publish import Change, publish_on, verify_identity
@@ -350,12 +351,10 @@ class _DirectoryMove:
         place = self._original_of(move, home)
         original = look(place)
         if not original:
-            if home.data() != seen.data:
+            if not self.rise.dry_run and not seen.is_native:
+                finish_promotion(home, seen, place, *self._fence(move.source))
+            if not self.rise.dry_run:
                 raise _AgainError
-            raise ClusterMapError(
-                f"{shown(self.path)} has no child and no mirror, so there is nothing to move: "
-                "a directory that programs delete and make anew goes where the map says"
-            )
         verify_owners(place, original, self.path)
         verify_deletable(place, original)
         return Both(original)
@@ -656,7 +655,7 @@ class _DirectoryMove:
         if source == target:
             return
         original = self._verify(known, home, seen, move).original
-        tell, number = self.rise.tell, len(original) - 1
+        tell, number = self.rise.tell, max(0, len(original) - 1)
         tell(f"would copy {number:,} znodes from {source} to {target}. {NOT_CARRIED}")
         tell(f"would publish map {known.epoch + 1}: clients hold what they do at {shown(self.path)} and below")
         tell(f"would switch when all clients with a session on {source} are ready; after {HOLD_S:g} s not at all")

@@ -82,9 +82,10 @@ def _mend_empty_mirror(context: Context, finding: Finding) -> Operation[str]:
 
 
 def _mend_missing_pin(context: Context, finding: Finding) -> Operation[str]:
+    d = _directory(finding)
     try:
-        if not (yield from _promote(context, _directory(finding))):
-            return _busy()
+        if not (yield from _promote(context, d)):
+            return _leaving(context, d) or _busy()
     except NoNodeError:
         return "its directory has been deleted meanwhile: run fsck again"
     return (yield from _mend_acls(context, finding))  # the mirror was made with either of the two
@@ -182,6 +183,17 @@ def _mend_structure(context: Context, finding: Finding) -> Operation[str]:
 def _directory(finding: Finding) -> Directory:
     assert finding.directory is not None
     return finding.directory
+
+
+def _leaving(context: Context, d: Directory) -> str:
+    """Why no pin is made that names the mirror's ensemble; empty if one may be."""
+    if d.mirror.ensemble not in context.places.leaving:
+        return ""
+    name = context.names[d.mirror.ensemble]
+    return (
+        f"ensemble {name} is leaving, and no new pin may name it: `parkazoo map weight {name}=1`, this again, and "
+        f"`parkazoo map move {d.path}` takes the children elsewhere"
+    )
 
 
 def _busy() -> str:

@@ -711,6 +711,44 @@ class TestCalledOff(MoveCase):
         self.home.write(*(Delete(path, -1) for path in (*marks, PIN, HOME)))
 
 
+class TestPromotions(MoveCase):
+    """The first child of /d never came: its pin has no mirror."""
+
+    def begin_without_mirror(self, version: int = 0) -> None:
+        self.begin_empty(random.Random(1))
+        fence = self.ensembles["a"].znodes[fence_of(PATH)]
+        self.home.write(Create(PIN, encode_pin(Pin(fence.czxid, version), "a"), OPEN_ACL_UNSAFE, 0))
+
+    def test_it_moves(self) -> None:
+        self.begin_without_mirror()
+        before = {name: each.znodes for name, each in self.ensembles.items()}
+        self.move(dry_run=True)
+        self.assertEqual({name: each.znodes for name, each in self.ensembles.items()}, before)
+        with mock.patch.object(self.worker, "works", lambda: None), self.worker_works():
+            self.move()
+        self.assertEqual(self.worker.place()[0], self.ensembles["b"])
+        self.assert_whole("b")
+
+    def test_a_delete_in_between(self) -> None:
+        """It raises the fence: the mirror is not made in another life."""
+        self.begin_without_mirror()
+
+        def delete() -> None:
+            self.ensembles["a"].write(SetData(fence_of(PATH), b"", -1))
+            self.home.write(Delete(PIN, -1), Delete(HOME, -1))
+
+        refused = self.assertRaisesRegex(ClusterMapError, "^there is no znode /d$")
+        with self.before_write(0, delete), refused:
+            self.move()
+        self.assertEqual(self.mirrors(), [])
+
+    def test_a_mirror_that_is_lost(self) -> None:
+        self.begin_without_mirror(version=7)
+        with self.assertRaisesRegex(ClusterMapError, "^the children of /d were lost when ensemble a .*fsck"):
+            self.move()
+        self.assertEqual(self.mirrors(), [])
+
+
 class TestRefused(MoveCase):
     def refuse(self, words: str, to: str | None = "b", **options: Any) -> None:
         before = {name: each.znodes for name, each in self.ensembles.items()}
@@ -745,9 +783,6 @@ class TestRefused(MoveCase):
         self.refuse("^there is no znode /x/y$", path="/x/y")
         self.home.write(Create("/n", b"", OPEN_ACL_UNSAFE, 0))
         self.refuse("^/n has never had a child", path="/n")
-        self.home.write(Create("/p", b"", OPEN_ACL_UNSAFE, 0))
-        self.home.write(Create("/p/.parkazoo", encode_pin(Pin(0, 0), "a"), OPEN_ACL_UNSAFE, 0))
-        self.refuse("^/p has no child and no mirror", path="/p")
         self.home.write(Create(f"{PIN}/1234.-1", b"", OPEN_ACL_UNSAFE, 0))
         self.refuse("^a delete of /d has not come to its end")
 
