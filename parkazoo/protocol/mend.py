@@ -34,6 +34,7 @@ from parkazoo.protocol.findings import (
     is_mark,
     is_stale,
 )
+from parkazoo.protocol.moving import move_of
 from parkazoo.protocol.ops.creates import names_mirror
 from parkazoo.protocol.past import ask_fresh
 from parkazoo.protocol.placement import DONE, ROOT, Directory, split
@@ -123,7 +124,7 @@ def _mend_delete(context: Context, finding: Finding) -> Operation[str]:
         old = finding.marks.intersection(marks)
         if not old:
             return ""
-        if strange := [mark for mark in marks if not is_mark(mark)]:
+        if strange := [mark for mark in marks if not is_mark(mark) and not move_of(mark)]:
             return f"{d.mark(strange[0])} is in the way: {FOREIGN.remedy}"
         yield from bump_fence(d)
         if (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, None))) is None:

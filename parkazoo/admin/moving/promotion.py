@@ -9,8 +9,8 @@ from parkazoo.admin.moving.place import TreePlace, send
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import Create, SetData, Transaction
 from parkazoo.protocol.pin import decode_pin
-from parkazoo.protocol.placement import MIRRORS, shown
-from parkazoo.protocol.steps import failure
+from parkazoo.protocol.placement import MIRRORS, logical, shown
+from parkazoo.protocol.steps import WriteRequest, failure
 from parkazoo.types import ZnodeStat
 
 
@@ -24,12 +24,12 @@ def finish_promotion(home: MovingHome, seen: SeenPin, place: TreePlace, path: st
     pin = decode_pin(seen.data)
     if pin is not None and (fence.ctime != pin.ctime or fence.version < pin.version):
         raise ClusterMapError(
-            f"the children of {shown(home.path)} were lost when {place.client} lost its data: `parkazoo fsck` says "
-            "what to do"
+            f"the children of {shown(logical(home.path))} were lost when {place.client} lost its data: `parkazoo "
+            "fsck` says what to do"
         )
     if home.look() != seen:
         return
-    steps = [SetData(path, b"", fence.version), Create(place.path, b"", home.acl(), 0)]
+    steps: list[WriteRequest] = [SetData(path, b"", fence.version), Create(place.path, b"", home.acl(), 0)]
     index, error = failure(place.client.wait(place.path, send(place.client, Transaction(steps))))
     if isinstance(error, NoAuthError):
         raise place.client.no_right(place.path)
