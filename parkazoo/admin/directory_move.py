@@ -110,12 +110,12 @@ def move_directory(
     options = {**client_options, "auth_data": list(auth)}
     rise = Rise(options, timeout_s, tell, on_wait, dry_run, True, strangers_gone)
     known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
-    moving = _DirectoryMove(path, to, rise, progress)
+    moving = DirectoryMove(path, to, rise, progress)
     while True:
         with rise.connected(known) as clients:
             try:
                 return moving.run(known, clients)
-            except _MoreEnsemblesError:
+            except MoreEnsemblesError:
                 known = read_primary(clients[known.bootstrap]).map
 
 
@@ -138,7 +138,7 @@ def abort_move(
     options = {**client_options, "auth_data": list(auth)}
     rise = Rise(options, timeout_s, tell, lambda waiting: None, False, True, True)
     known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
-    moving = _DirectoryMove(path, None, rise, lambda done, total: None)
+    moving = DirectoryMove(path, None, rise, lambda done, total: None)
     with rise.connected(known) as clients:
         return moving.abort(known, clients)
 
@@ -171,12 +171,12 @@ class _AgainError(Exception):
     """Reports that the map, or the directory, is not as it was read."""
 
 
-class _MoreEnsemblesError(Exception):
+class MoreEnsemblesError(Exception):
     """Reports that ensembles have come, to which this command is not connected."""
 
 
 @dataclass
-class _DirectoryMove:
+class DirectoryMove:
     """The moves of one directory by one command, which may try several times.
 
     :param to: None until it is known.
@@ -198,6 +198,11 @@ class _DirectoryMove:
     reasons: list[str] = field(default_factory=list)
     is_waiting: bool = False
     losses: int = 0
+
+    def rehearse(self, known: ClusterMap, clients: Mapping[str, AdminClient]) -> None:
+        """Tells what would be done, by a map that need not be the newest."""
+        self._use(known, clients)
+        self._rehearse(known)
 
     def run(self, known: ClusterMap, clients: Mapping[str, AdminClient]) -> ClusterMap:
         """Goes on as the map says, until there is nothing more to do."""
@@ -415,7 +420,7 @@ class _DirectoryMove:
     ) -> ClusterMap:
         def change_if_connected(newest: ClusterMap) -> ClusterMap:
             if not newest.ensembles.keys() <= self.clients.keys():
-                raise _MoreEnsemblesError
+                raise MoreEnsemblesError
             return change(newest)
 
         return publish_on(clients or self.clients, known, change_if_connected)

@@ -34,8 +34,11 @@ class StillHeld(NamedTuple):
     def __bool__(self) -> bool:
         return bool(self.directories or self.lost or self.strange or self.moving)
 
-    def describe(self) -> str:
-        """Returns lines that say what it is, and what to do."""
+    def describe(self, name: str) -> str:
+        """Returns lines that say what it is, and what to do.
+
+        :param name: of the ensemble.
+        """
         lines = []
         if number := len(self.directories):
             lines.append(
@@ -47,7 +50,7 @@ class StillHeld(NamedTuple):
                 lines.append(f"  and {number - len(self.shown):,} more")
             lines.append(
                 "A directory keeps its place until it is deleted, even without a child; another one goes "
-                "elsewhere. `parkazoo map move` takes the children of one to another ensemble"
+                f"elsewhere. `parkazoo map drain {name} --move` takes the children of all to other ensembles"
             )
         if self.moving:
             lines.append(

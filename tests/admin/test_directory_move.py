@@ -14,7 +14,7 @@ from unittest import mock
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from parkazoo.admin.directory_move import ATTEMPTS, _DirectoryMove
+from parkazoo.admin.directory_move import ATTEMPTS, DirectoryMove
 from parkazoo.admin.history import parse_history
 from parkazoo.admin.identity import encode_identity
 from parkazoo.admin.moving.multi_read import MultiRead
@@ -213,7 +213,7 @@ class MoveCase(unittest.TestCase):
         clients = {name: FakeAdminClient(each, name, session) for name, each in self.ensembles.items()}
         rise = Rise({}, 5.0, self.told.append, lambda waiting: None, options.get("dry_run", False), True, True)
         progress = options.get("progress", lambda done, total: None)
-        move = _DirectoryMove(options.get("path", PATH), to, rise, progress)
+        move = DirectoryMove(options.get("path", PATH), to, rise, progress)
         run = move.abort if options.get("aborts") else move.run
         return session, lambda: run(self.published(), clients)
 
