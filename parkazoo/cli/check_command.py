@@ -20,7 +20,18 @@ from rich.text import Text
 
 from parkazoo.admin.arguments import WrongArgumentError
 from parkazoo.admin.clients import NoRightError, UnreadableError
-from parkazoo.admin.health import FINE, LEVELS, TOPICS, UNKNOWN, UNTOLD, WARNING, WRONG, Health, check_cluster
+from parkazoo.admin.health import (
+    FINE,
+    LEVELS,
+    TOPICS,
+    UNKNOWN,
+    UNTOLD,
+    WARNING,
+    WRONG,
+    Health,
+    HealthFinding,
+    check_cluster,
+)
 from parkazoo.admin.inquiry import ADMIN_PORT
 from parkazoo.admin.stopping import StopAnswer, may_stop
 from parkazoo.cli.json_documents import print_json
@@ -246,16 +257,31 @@ def _print(console: Console, found: Health) -> None:
         verdict = found.verdict(topic)
         table.add_row(topic, Text(verdict, STYLES[verdict]))
     console.print(table)
-    for each in found.findings:
-        where = " ".join((each.ensemble, *each.servers))
-        console.print(Text(each.level, STYLES[each.level]), plain(f"{each.topic}: {where}"), soft_wrap=True)
-        grid = Table.grid(padding=(0, 2, 0, 0))
-        grid.add_column(no_wrap=True)
-        grid.add_column(overflow="fold")
-        for what, told in (("seen", each.seen), ("means", each.meaning), ("do", each.remedy)):
-            grid.add_row(f"  {what}", plain(told))
-        console.print(grid)
+    for name, findings in _grouped(found):
+        console.print(Text(f"ensemble {name}" if name else "the cluster", "bold"))
+        for each in findings:
+            _print_finding(console, each, [each.ensemble] if each.ensemble and not name else [])
     console.print(f"No server tells {UNTOLD}: look into each zoo.cfg", style="dim", soft_wrap=True)
+
+
+def _grouped(found: Health) -> Iterator[tuple[str, Sequence[HealthFinding]]]:
+    """The findings of several ensembles or none, without a name, then each ensemble's."""
+    groups: dict[str, list[HealthFinding]] = {name: [] for name in ("", *found.status.cluster_map.ensembles)}
+    for each in found.findings:
+        groups[each.ensemble if each.ensemble in groups else ""].append(each)
+    yield from ((name, findings) for name, findings in groups.items() if findings)
+
+
+def _print_finding(console: Console, each: HealthFinding, ensembles: Sequence[str]) -> None:
+    where = " ".join((*ensembles, *each.servers))
+    told = f"{each.topic}: {where}" if where else each.topic
+    console.print(Text(each.level, STYLES[each.level]), plain(told), soft_wrap=True)
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for what, about in (("seen", each.seen), ("means", each.meaning), ("do", each.remedy)):
+        grid.add_row(f"  {what}", plain(about))
+    console.print(grid)
 
 
 # ---- for Nagios ----------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from rich.console import Console
 from parkazoo.admin.answers import NOT_LISTED, ServerConnection
 from parkazoo.admin.check import MapProblem
 from parkazoo.admin.clients import Connections
-from parkazoo.admin.health import FINE, TOPICS, Health, HealthFinding, _settings, _unseen, judge
+from parkazoo.admin.health import FINE, LEVELS, TOPICS, Health, HealthFinding, _settings, _unseen, judge
 from parkazoo.admin.inquiry import Inquiry, _Admin, _join
 from parkazoo.admin.server_status import ServerStatus
 from parkazoo.admin.status import ClusterStatus
@@ -354,6 +354,34 @@ class TestNagios(HealthCase):
         line = nagios_line(2, "x" * 4000 + "\n|")
         self.assertEqual((line.count("\n"), line.count("|")), (0, 0))
         self.assertLess(len(line), 400)
+
+
+class TestText(HealthCase):
+    def test_by_ensemble(self) -> None:
+        """What is about all comes first; then each ensemble's, the worst first."""
+        self.cluster.problems = [
+            MapProblem("b", "behind", "later", "wait", is_warning=True),
+            MapProblem("a, b", "old clients", "waits", "end them"),
+        ]
+        self.cluster.tell("b1:1", takes_more=None)
+        self.cluster.lose("a3:1")
+        with io.StringIO() as file:
+            _Screen(Console(file=file, width=200), False, False).tell(self.cluster.check(), strict=False)
+            lines = [line.strip() for line in file.getvalue().splitlines()]
+        heads = [line for line in lines if line.startswith(("the cluster", "ensemble ", *LEVELS))]
+        self.assertEqual(
+            heads,
+            [
+                "the cluster",
+                "wrong map: a, b",
+                "ensemble a",
+                "warning quorum: a3:1",
+                "ensemble b",
+                "warning map",
+                "unknown settings: b1:1",
+            ],
+        )
+        self.assertIn("seen   old clients", lines)
 
 
 class TestInTime(unittest.TestCase):
