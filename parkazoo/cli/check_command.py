@@ -34,6 +34,7 @@ from parkazoo.admin.health import (
 )
 from parkazoo.admin.inquiry import ADMIN_PORT
 from parkazoo.admin.stopping import StopAnswer, may_stop
+from parkazoo.cli.findings_table import tell_strangers
 from parkazoo.cli.json_documents import print_json
 from parkazoo.cli.options import (
     Auth,
@@ -50,6 +51,7 @@ from parkazoo.cli.options import (
 )
 from parkazoo.cli.plain_text import escaped, plain
 from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.epochs import Form
 
 QUESTION_S = 5.0
 STYLES = {WRONG: "bold red", WARNING: "yellow", UNKNOWN: "magenta", FINE: "green"}
@@ -261,6 +263,9 @@ def _print(console: Console, found: Health) -> None:
         console.print(Text(f"ensemble {name}" if name else "the cluster", "bold"))
         for each in findings:
             _print_finding(console, each, [each.ensemble] if each.ensemble and not name else [])
+    may_lose = len(cluster_map.ensembles) > 1 and cluster_map.form < Form.GUARDED  # later it is a finding
+    if may_lose and (told := tell_strangers(found.status)):
+        console.print(told, soft_wrap=True)
     console.print(f"No server tells {UNTOLD}: look into each zoo.cfg", style="dim", soft_wrap=True)
 
 

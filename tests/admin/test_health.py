@@ -9,6 +9,7 @@ import time
 import unittest
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -21,7 +22,7 @@ from parkazoo.admin.health import FINE, LEVELS, TOPICS, Health, HealthFinding, _
 from parkazoo.admin.inquiry import Inquiry, _Admin, _join
 from parkazoo.admin.server_status import ServerStatus
 from parkazoo.admin.status import ClusterStatus
-from parkazoo.admin.strangers import Strangers
+from parkazoo.admin.strangers import Stranger, Strangers
 from parkazoo.cli.check_command import _ended_in_time, _Screen, nagios, nagios_line
 from parkazoo.protocol.cluster_map import ClusterMap
 
@@ -382,6 +383,24 @@ class TestText(HealthCase):
             ],
         )
         self.assertIn("seen   old clients", lines)
+
+    def test_who_may_lose_znodes(self) -> None:
+        """Before pins decide, sessions that are not registered are no finding; one ensemble has all znodes."""
+        found = self.cluster.check()
+        strangers = Strangers({"0x7": Stranger("0x7", "10.0.0.7:4711", "b1:1", "b")}, {})
+        one = replace(MAP, ensembles={"a": MAP.ensembles["a"]}, placement=("a",))
+        for unregistered, cluster_map, is_told in (
+            (strangers, MAP, True),
+            (strangers, one, False),
+            (EVERY, MAP, False),
+        ):
+            status = found.status._replace(unregistered=unregistered, cluster_map=cluster_map)
+            with io.StringIO() as file:
+                _Screen(Console(file=file, width=200), False, False).tell(
+                    found._replace(status=status), strict=False
+                )
+                told = "1 session is not registered: `parkazoo clients` tells whose; a plain kazoo program that"
+                self.assertEqual(told in file.getvalue(), is_told)
 
 
 class TestInTime(unittest.TestCase):
