@@ -426,8 +426,9 @@ def ensembles_then(measured: Measured) -> int:
 
 def describe_asker(each: ClientRates) -> str:
     """Names a client by where it runs, and its id."""
-    where = f"{each.host}:{each.pid}" if each.is_registered else f"{each.host}"
-    return f"{where} ({each.client})"
+    if not each.is_registered:
+        return f"{each.host} ({each.client}, not registered)"
+    return f"{each.host}:{each.pid} ({each.client})"
 
 
 def describe_age(seconds: float) -> str:

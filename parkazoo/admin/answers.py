@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -89,24 +89,32 @@ def parse_server(said: str) -> dict[str, str]:
 
 def count_ephemerals(said: str) -> dict[str, int]:
     """Returns the number of ephemerals of each session, from an answer to ``dump``."""
-    return _count_by_session(said.partition(EPHEMERALS)[2].partition(CONNECTIONS)[0].splitlines())
+    return dict(Counter(session for session, _ in _by_session(_ephemerals(said))))
+
+
+def count_in_directories(said: str) -> Counter[tuple[str, str]]:
+    """Returns the number of ephemerals of each session in each directory, by its physical path, from the same."""
+    found = _by_session(_ephemerals(said))
+    return Counter((session, path.rpartition("/")[0] or "/") for session, path in found)
 
 
 def count_watches(said: str) -> dict[str, int]:
     """Returns the number of paths that each session watches, from an answer to ``wchc``."""
-    return _count_by_session(said.splitlines())
+    return dict(Counter(session for session, _ in _by_session(said)))
 
 
-def _count_by_session(lines: Iterable[str]) -> dict[str, int]:
-    """Each session in a line of its own, and below it its paths, indented."""
-    counts: Counter[str] = Counter()
+def _ephemerals(said: str) -> str:
+    return said.partition(EPHEMERALS)[2].partition(CONNECTIONS)[0]
+
+
+def _by_session(said: str) -> Iterator[tuple[str, str]]:
+    """Each session is in a line of its own, and below it are its paths, indented."""
     session = ""
-    for line in lines:
+    for line in said.splitlines():
         if line.startswith("0x"):
             session = line.strip().removesuffix(":")
         elif line.startswith("\t/") and session:
-            counts[session] += 1
-    return dict(counts)
+            yield session, line[1:]
 
 
 def answers_word(word: str, said: str) -> bool:

@@ -223,8 +223,9 @@ def _check_clients(late: Sequence[RegisteredClient], cluster_map: ClusterMap) ->
         yield MapProblem(
             ", ".join(name for name in cluster_map.ensembles if any(name in each.sessions for each in late)),
             f"{many} by an older map than {cluster_map.epoch}:{listed}{more}",
-            "the next change of the map waits for them",
-            "end the process, if it is frozen or cut off, or let it go on: it follows, or its sessions expire",
+            "a growth, or the next change of the map, waits for them",
+            "if the process is frozen or cut off, let it go on (kill -CONT): it follows; or end it: its sessions "
+            "expire in time",
         )
 
 
@@ -236,8 +237,8 @@ def _check_strangers(unregistered: Strangers, cluster_map: ClusterMap) -> Iterat
                 name,
                 describe_strangers(there),
                 "a plain kazoo program that writes loses znodes",
-                f"have it use ParKazooClient, with the right to write to {CLIENTS}. Ignore a program that only "
-                "reads",
+                f"have it use ParKazooClient, with the right to write to {CLIENTS}. Ignore another command of "
+                "parkazoo, and a program that only reads",
                 is_warning=True,
             )
 

@@ -11,7 +11,6 @@ from kazoo.security import ACL
 
 from parkazoo.admin.clients import AdminClient, LostError, NoRightError
 from parkazoo.errors import ClusterMapError
-from parkazoo.protocol.placement import ROOT
 
 ACLS_AT_ONCE = 32  # requests without an answer: clients are at work there, and more would hold them up
 
@@ -65,7 +64,7 @@ class RemoteTree:
         self.name = client.name
 
     def catch_up(self) -> None:
-        self._client.patiently(partial(self._client.call, "sync", ROOT))
+        self._client.patiently(self._client.catch_up)
 
     def children(self, path: str) -> list[str]:
         return self._client.children(path)

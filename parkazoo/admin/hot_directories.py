@@ -12,7 +12,7 @@ from kazoo.protocol.states import EVENT_TYPE_MAP, EventType
 
 from parkazoo.admin.rates import DirectoryRates, Rates
 from parkazoo.kazoo_private import WATCH_XID
-from parkazoo.protocol.placement import MIRRORS, ROOT, is_reserved, logical
+from parkazoo.protocol.placement import logical_directory
 
 EVENT = Struct("!iiqiiii")  # length, xid, zxid, error; type, state, length of the path
 KEPT_AT_ONCE = 20_000  # directories, between two looks
@@ -79,13 +79,6 @@ class EventCounts:
         for directory, count in self._counts.items():
             counts[logical_directory(directory.decode(errors="replace") or "/")] += count
         return Seen(dict(counts.most_common(KEPT_LONG)), self._events)
-
-
-def logical_directory(physical: str) -> str:
-    """Returns the user's name of a directory; of ParKazoo's own, ``/parkazoo``."""
-    if physical.startswith(MIRRORS + "/") and not is_reserved(named := logical(physical)):
-        return named
-    return ROOT if is_reserved(physical) else physical
 
 
 class _Sample(NamedTuple):

@@ -57,7 +57,7 @@ def verify_distinct(clients: Mapping[str, AdminClient], options: Options, timeou
         clients[name].call("create", join(parents[name], probe), b"", OPEN_ACL_UNSAFE, True)
 
     def look(client: AdminClient, parent: str) -> set[str]:
-        client.call("sync", parent)
+        client.patiently(client.catch_up)
         return {probes[child] for child in client.children(parent) if child in probes}
 
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from parkazoo.admin.contents import DRAFT, parse_map
 from parkazoo.admin.copied import LIMIT_S, know_session
 from parkazoo.admin.history import add_to_history
 from parkazoo.admin.identity import encode_identity, is_identity, name_of, verify_distinct
+from parkazoo.admin.membership import unnamed_voters
 from parkazoo.admin.rise import Tell
 from parkazoo.admin.unconfirmed import UnconfirmedError
 from parkazoo.errors import ClusterMapError
@@ -52,7 +53,7 @@ def give_new_identity(
 
     :param ensembles: hosts (``"h:p,h:p"``) of the copy, by name, for each ensemble of the map.
     :param dry_run: verify all but whether each ensemble's servers belong together, and write nothing.
-    :param yes: also while the original answers.
+    :param yes: also while the original answers, or if a voting member was not given.
     :param tell: called after each ensemble, with a sentence about it; never, if the map names these servers
         already.
     :param auth: identities as ``(scheme, credential)``.
@@ -60,7 +61,7 @@ def give_new_identity(
     :param client_options: as for `init_map`.
     :raises ClusterMapError: the map names one of these servers, they are not a copy of all its ensembles, or one
         is unreachable. The text has the remedy.
-    :raises UnconfirmedError: the original answers, and `yes` is false.
+    :raises UnconfirmedError: one of these, and `yes` is false.
     """
     given = _verified(ensembles)
     options = {**client_options, "auth_data": list(auth)}
@@ -71,16 +72,15 @@ def give_new_identity(
         original, own = _plan(given, maps)
         for client in clients.values():
             _verify_client(client, original, own)
-        living = [] if original == own else _living(original, clients, options, timeout_s)
-        both = f"the original, cluster {original.cluster}, still answers at {', '.join(living)}"
+        doubts = [] if original == own else [*_doubts(given, original, clients, options, timeout_s)]
         if dry_run:
             for client in () if original == own else clients.values():
                 tell(f"{client} would be of cluster {own.cluster}")
-            if living:
-                tell(both)
+            for each in doubts:
+                tell(each)
             return own
-        if living and not yes:
-            raise UnconfirmedError(f"{both}: there would be two clusters with the same znodes", "yes")
+        if doubts and not yes:
+            raise UnconfirmedError("; ".join(doubts), "yes")
         verify_distinct(clients, options, timeout_s)
         for client in sorted(clients.values(), key=lambda each: each.name == own.bootstrap):
             if _write(client, own):
@@ -108,6 +108,27 @@ def find_copied(
                 raise ClusterMapError(f"{client} is no copy of an ensemble: {ENSEMBLE} does not name one there")
             found.setdefault(name, []).append(server)
     return {name: ",".join(each) for name, each in found.items()}
+
+
+def _doubts(
+    given: Mapping[str, str],
+    original: ClusterMap,
+    clients: Mapping[str, AdminClient],
+    options: Options,
+    timeout_s: float,
+) -> Iterator[str]:
+    """What the caller may not know, in the words of an `UnconfirmedError`."""
+    if living := _living(original, clients, options, timeout_s):
+        yield (
+            f"the original, cluster {original.cluster}, still answers at {', '.join(living)}: there would be two "
+            "clusters with the same znodes"
+        )
+    for name, hosts in given.items():
+        if left_out := unnamed_voters(parse_hosts(hosts), [clients[name]]):
+            yield (
+                f"ensemble {name} has voting members that were not given, {', '.join(left_out)}: the new map "
+                "would not name them"
+            )
 
 
 def _living(

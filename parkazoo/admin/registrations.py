@@ -21,7 +21,7 @@ from parkazoo.admin.clients import (
     try_each,
 )
 from parkazoo.admin.read import read_map
-from parkazoo.admin.session_use import NOT_ASKED, Held, SessionUse, ask_held, use_of, with_lost
+from parkazoo.admin.session_use import NOT_ASKED, FullDirectory, Held, SessionUse, ask_held, use_of, with_lost
 from parkazoo.admin.strangers import ConnectedSessions, Lookout, Strangers
 from parkazoo.admin.verify import verify_names
 from parkazoo.errors import ClusterMapError
@@ -78,6 +78,14 @@ class ClientList(NamedTuple):
         """Returns what sessions, by ensemble, do and hold together."""
         unseen = {self.servers[server] for server in self.unregistered.unseen}
         return use_of(sessions, unseen, self.connected, self.held)
+
+    def fullest(self) -> tuple[str, FullDirectory] | None:
+        """Returns the directory with the most ephemerals of one client, behind its ensemble; None: not known."""
+        if not self.held.fullest:
+            return None
+        name, found = max(self.held.fullest.items(), key=lambda each: each[1].ephemerals)
+        clients = {each.sessions.get(name): each.client for each in self.clients}
+        return name, found._replace(owner=clients.get(found.owner) or found.owner)
 
 
 def list_clients(

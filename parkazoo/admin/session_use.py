@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
-from parkazoo.admin.answers import count_ephemerals, count_watches, why_unanswered
+from parkazoo.admin.answers import count_ephemerals, count_in_directories, count_watches, why_unanswered
 from parkazoo.admin.clients import AdminClient, for_each
 from parkazoo.admin.strangers import ConnectedSessions, Stranger, Strangers
+from parkazoo.protocol.placement import ROOT, logical_directory
 from parkazoo.wire.report import words_of
 
 Counts = Mapping[str, int]  # by session
@@ -32,14 +34,24 @@ class SessionUse(NamedTuple):
         return {"requests": self.requests, "ephemerals": self.ephemerals, "watches": self.watches}
 
 
+class FullDirectory(NamedTuple):
+    """:param path: as clients name it. :param ephemerals: so many there are of one session, or of its client."""
+
+    path: str
+    owner: str
+    ephemerals: int
+
+
 class Held(NamedTuple):
     """:param ephemerals: by ensemble. :param watches: by server.
     :param untold: by a word and whom it was asked: why it was not answered.
+    :param fullest: by ensemble: the directory with the most ephemerals of one session, without registrations.
     """
 
     ephemerals: Mapping[str, Counts]
     watches: Mapping[str, Counts]
     untold: Mapping[str, str]
+    fullest: Mapping[str, FullDirectory] = MappingProxyType({})
 
 
 NOT_ASKED = Held({}, {}, {})
@@ -68,7 +80,15 @@ def ask_held(servers: Sequence[tuple[str, AdminClient]]) -> Held:
             **{f"the ephemerals of ensemble {name}": why for name, (_, why) in of_ensembles.items() if why},
             **{f"the watches at {server}": why for server, (_, why) in of_servers.items() if why},
         },
+        {name: full for name, (answer, _) in of_ensembles.items() if (full := _fullest(answer)) is not None},
     )
+
+
+def _fullest(answer: str) -> FullDirectory | None:
+    for (session, physical), number in count_in_directories(answer).most_common():
+        if (path := logical_directory(physical)) != ROOT:
+            return FullDirectory(path, session, number)
+    return None
 
 
 def _ask(word: str, clients: Iterable[AdminClient]) -> tuple[str, str]:

@@ -61,7 +61,8 @@ class Behind:
             return
         self._shown = lines
         self._console.print(
-            f"waiting for {_many(waiting.behind)} to work by map {waiting.map}, or to end. You may interrupt: "
+            f"waiting for {_many(waiting.behind)} to work by map {waiting.map}, or for their sessions to end. Let "
+            "a frozen process go on (kill -CONT), or end it: its sessions expire in time. You may interrupt: "
             "nothing is lost, and the same command goes on",
             soft_wrap=True,
         )

@@ -20,9 +20,21 @@ from rich.text import Text
 
 from parkazoo.admin.arguments import WrongArgumentError
 from parkazoo.admin.clients import NoRightError, UnreadableError
-from parkazoo.admin.health import FINE, LEVELS, TOPICS, UNKNOWN, UNTOLD, WARNING, WRONG, Health, check_cluster
+from parkazoo.admin.health import (
+    FINE,
+    LEVELS,
+    TOPICS,
+    UNKNOWN,
+    UNTOLD,
+    WARNING,
+    WRONG,
+    Health,
+    HealthFinding,
+    check_cluster,
+)
 from parkazoo.admin.inquiry import ADMIN_PORT
 from parkazoo.admin.stopping import StopAnswer, may_stop
+from parkazoo.cli.findings_table import tell_strangers
 from parkazoo.cli.json_documents import print_json
 from parkazoo.cli.options import (
     Auth,
@@ -39,6 +51,7 @@ from parkazoo.cli.options import (
 )
 from parkazoo.cli.plain_text import escaped, plain
 from parkazoo.errors import ClusterMapError
+from parkazoo.protocol.epochs import Form
 
 QUESTION_S = 5.0
 STYLES = {WRONG: "bold red", WARNING: "yellow", UNKNOWN: "magenta", FINE: "green"}
@@ -246,16 +259,34 @@ def _print(console: Console, found: Health) -> None:
         verdict = found.verdict(topic)
         table.add_row(topic, Text(verdict, STYLES[verdict]))
     console.print(table)
-    for each in found.findings:
-        where = " ".join((each.ensemble, *each.servers))
-        console.print(Text(each.level, STYLES[each.level]), plain(f"{each.topic}: {where}"), soft_wrap=True)
-        grid = Table.grid(padding=(0, 2, 0, 0))
-        grid.add_column(no_wrap=True)
-        grid.add_column(overflow="fold")
-        for what, told in (("seen", each.seen), ("means", each.meaning), ("do", each.remedy)):
-            grid.add_row(f"  {what}", plain(told))
-        console.print(grid)
+    for name, findings in _grouped(found):
+        console.print(Text(f"ensemble {name}" if name else "the cluster", "bold"))
+        for each in findings:
+            _print_finding(console, each, [each.ensemble] if each.ensemble and not name else [])
+    may_lose = len(cluster_map.ensembles) > 1 and cluster_map.form < Form.GUARDED  # later it is a finding
+    if may_lose and (told := tell_strangers(found.status)):
+        console.print(told, soft_wrap=True)
     console.print(f"No server tells {UNTOLD}: look into each zoo.cfg", style="dim", soft_wrap=True)
+
+
+def _grouped(found: Health) -> Iterator[tuple[str, Sequence[HealthFinding]]]:
+    """The findings of several ensembles or none, without a name, then each ensemble's."""
+    groups: dict[str, list[HealthFinding]] = {name: [] for name in ("", *found.status.cluster_map.ensembles)}
+    for each in found.findings:
+        groups[each.ensemble if each.ensemble in groups else ""].append(each)
+    yield from ((name, findings) for name, findings in groups.items() if findings)
+
+
+def _print_finding(console: Console, each: HealthFinding, ensembles: Sequence[str]) -> None:
+    where = " ".join((*ensembles, *each.servers))
+    told = f"{each.topic}: {where}" if where else each.topic
+    console.print(Text(each.level, STYLES[each.level]), plain(told), soft_wrap=True)
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for what, about in (("seen", each.seen), ("means", each.meaning), ("do", each.remedy)):
+        grid.add_row(f"  {what}", plain(about))
+    console.print(grid)
 
 
 # ---- for Nagios ----------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from parkazoo.cli.options import (
     split_hosts,
     verify_ensembles,
 )
+from parkazoo.cli.plain_text import plain
 
 MINUTES = len("2026-11-22T10:21")
 WIDTHS = {"host": 4, "version": 7, "map": 3, "since": len("2026-11-22")}  # at least: their names, a day
@@ -83,6 +84,7 @@ def clients(
     others = _sorted(
         ((each, found.use_of({each.ensemble: each.session})) for each in found.unregistered.found.values()), sort
     )
+    fullest = found.fullest()
     if json:
         print_json(
             {
@@ -93,6 +95,7 @@ def clients(
                     "unseen": dict(found.unregistered.unseen),
                 },
                 "untold": dict(found.held.untold),
+                "fullest": fullest and {"ensemble": fullest[0], **fullest[1]._asdict()},
             }
         )
     else:
@@ -104,6 +107,10 @@ def clients(
         console.print(_table(users, found) if users else told)
         for line in _strangers(others, found):
             console.print(Text(line), soft_wrap=True)
+        if fullest is not None:
+            name, full = fullest
+            told = f"{full.ephemerals:,} in {full.path} on {name}, of {full.owner}"
+            console.print(plain(f"most ephemerals of one client in one directory: {told}"), soft_wrap=True)
         for name, why in found.absent.items():
             told = f"the clients of ensemble {name} cannot be listed: {why}"
             console.print(Text(told, style="red"), soft_wrap=True)
@@ -150,7 +157,10 @@ def _numbers(found: ClientList) -> tuple[str, ...]:
 def _strangers(others: Users[Stranger], found: ClientList) -> Iterator[str]:
     unregistered = found.unregistered
     if unregistered.found:
-        yield f"{count_strangers(unregistered.found)} not registered: plain kazoo, a monitor, a shell"
+        yield (
+            f"{count_strangers(unregistered.found)} not registered: plain kazoo, another command, a monitor, a "
+            "shell. `ss -tnp` on its host names the process"
+        )
     for each, use in others:
         told = ", ".join(f"{_count(use.numbers()[name])} {name}" for name in _numbers(found))
         yield f"  {each}: {told}"

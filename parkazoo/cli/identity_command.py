@@ -41,7 +41,9 @@ def new_identity(
         typer.Option(metavar="H:P,H:P", help="Instead of --ensemble: all servers of the copy, in any order."),
     ] = None,
     dry_run: DryRun = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask while the original answers.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask, though the original answers or a server is left out.")
+    ] = False,
     auth: Auth = None,
     timeout: Timeout = TIMEOUT_S,
     ca: Ca = None,

@@ -14,8 +14,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from parkazoo.admin import TIMEOUT_S, ClusterStatus, count_strangers, read_status
-from parkazoo.cli.findings_table import findings_table, is_wrong
+from parkazoo.admin import TIMEOUT_S, ClusterStatus, read_status
+from parkazoo.cli.findings_table import findings_table, is_wrong, tell_strangers
 from parkazoo.cli.interrupting import until_interrupted
 from parkazoo.cli.json_documents import print_json
 from parkazoo.cli.options import (
@@ -134,11 +134,8 @@ def _clients(found: ClusterStatus) -> Text:
 
 
 def _strangers(found: ClusterStatus) -> list[Text]:
-    sessions, unseen = found.unregistered
-    lines = []
-    if sessions:
-        lines.append(f"{count_strangers(sessions)} not registered: `parkazoo clients` lists them")
-    if unseen:
+    lines = [told] if (told := tell_strangers(found)) else []
+    if unseen := found.unregistered.unseen:
         lines.append(f"the connections of {', '.join(unseen)} cannot be listed: `parkazoo clients` says why")
     return [Text(line) for line in lines]
 

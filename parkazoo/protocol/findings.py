@@ -50,8 +50,9 @@ FOREIGN = Kind(
 MISPLACED = Kind(
     "misplaced",
     "znodes where no ParKazooClient looks for them",
-    "copy them with a ParKazooClient to the paths that they should have; delete them with a client of the "
-    "ensemble that they are on",
+    "end the program that wrote them without ParKazoo (`parkazoo clients`): its ephemerals go. Copy the others "
+    "with a ParKazooClient to the paths that they should have; delete them with a client of the ensemble that "
+    "they are on, as zkCli.sh",
 )
 LOST_MIRRORS = Kind(
     "lost-mirrors",

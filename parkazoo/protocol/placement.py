@@ -126,6 +126,13 @@ def logical(path: str) -> str:
     return join(directory, rest) if rest else directory
 
 
+def logical_directory(physical: str) -> str:
+    """The user's path of a physical one; of ParKazoo's own, ``/parkazoo``."""
+    if physical.startswith(MIRRORS + "/") and not is_reserved(named := logical(physical)):
+        return named
+    return ROOT if is_reserved(physical) else physical
+
+
 def shown(path: str) -> str:
     """A path in an error's message: not all of one that is very long."""
     return path if len(path) <= MOST_SHOWN else f"{path[:MOST_SHOWN]}..."

@@ -123,6 +123,11 @@ class AdviceTest(unittest.TestCase):
         ):
             self.says(found, "busy-client", "h:7 (0x1) sends 90% of the requests that were seen (90/s).")
 
+    def test_a_busy_client_that_is_not_registered(self) -> None:
+        plain = client("0x7", 0.9)._replace(is_registered=False, host="10.0.0.7:4711", pid=None)
+        found = advise([ensemble("a", 100.0)], [], (plain, client("0x1", 0.1)))
+        self.says(found, "busy-client", "10.0.0.7:4711 (0x7, not registered) sends 90% of all requests (90/s).")
+
     def test_uneven(self) -> None:
         writes = {"a": 72.0, "b": 11.0, "c": 17.0}
         directories = [directory(name, f"/{name}", each, DAY_S) for name, each in writes.items()]

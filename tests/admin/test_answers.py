@@ -8,6 +8,7 @@ from parkazoo.admin.answers import (
     ServerConnection,
     answers_word,
     count_ephemerals,
+    count_in_directories,
     count_voters,
     count_watches,
     is_forbidden,
@@ -137,6 +138,7 @@ class TestWords(unittest.TestCase):
     def test_dump(self) -> None:
         for said in (FOLLOWERS_DUMP, LEADERS_DUMP):
             self.assertEqual(count_ephemerals(said), {SESSION: 3})
+            self.assertEqual(sum(count_in_directories(said).values()), 3)
 
     def test_wchc(self) -> None:
         self.assertEqual(count_watches(WCHC), {SESSION: 2})

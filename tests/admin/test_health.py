@@ -9,6 +9,7 @@ import time
 import unittest
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -17,11 +18,11 @@ from rich.console import Console
 from parkazoo.admin.answers import NOT_LISTED, ServerConnection
 from parkazoo.admin.check import MapProblem
 from parkazoo.admin.clients import Connections
-from parkazoo.admin.health import FINE, TOPICS, Health, HealthFinding, _settings, _unseen, judge
+from parkazoo.admin.health import FINE, LEVELS, TOPICS, Health, HealthFinding, _settings, _unseen, judge
 from parkazoo.admin.inquiry import Inquiry, _Admin, _join
 from parkazoo.admin.server_status import ServerStatus
 from parkazoo.admin.status import ClusterStatus
-from parkazoo.admin.strangers import Strangers
+from parkazoo.admin.strangers import Stranger, Strangers
 from parkazoo.cli.check_command import _ended_in_time, _Screen, nagios, nagios_line
 from parkazoo.protocol.cluster_map import ClusterMap
 
@@ -354,6 +355,52 @@ class TestNagios(HealthCase):
         line = nagios_line(2, "x" * 4000 + "\n|")
         self.assertEqual((line.count("\n"), line.count("|")), (0, 0))
         self.assertLess(len(line), 400)
+
+
+class TestText(HealthCase):
+    def test_by_ensemble(self) -> None:
+        """What is about all comes first; then each ensemble's, the worst first."""
+        self.cluster.problems = [
+            MapProblem("b", "behind", "later", "wait", is_warning=True),
+            MapProblem("a, b", "old clients", "waits", "end them"),
+        ]
+        self.cluster.tell("b1:1", takes_more=None)
+        self.cluster.lose("a3:1")
+        with io.StringIO() as file:
+            _Screen(Console(file=file, width=200), False, False).tell(self.cluster.check(), strict=False)
+            lines = [line.strip() for line in file.getvalue().splitlines()]
+        heads = [line for line in lines if line.startswith(("the cluster", "ensemble ", *LEVELS))]
+        self.assertEqual(
+            heads,
+            [
+                "the cluster",
+                "wrong map: a, b",
+                "ensemble a",
+                "warning quorum: a3:1",
+                "ensemble b",
+                "warning map",
+                "unknown settings: b1:1",
+            ],
+        )
+        self.assertIn("seen   old clients", lines)
+
+    def test_who_may_lose_znodes(self) -> None:
+        """Before pins decide, sessions that are not registered are no finding; one ensemble has all znodes."""
+        found = self.cluster.check()
+        strangers = Strangers({"0x7": Stranger("0x7", "10.0.0.7:4711", "b1:1", "b")}, {})
+        one = replace(MAP, ensembles={"a": MAP.ensembles["a"]}, placement=("a",))
+        for unregistered, cluster_map, is_told in (
+            (strangers, MAP, True),
+            (strangers, one, False),
+            (EVERY, MAP, False),
+        ):
+            status = found.status._replace(unregistered=unregistered, cluster_map=cluster_map)
+            with io.StringIO() as file:
+                _Screen(Console(file=file, width=200), False, False).tell(
+                    found._replace(status=status), strict=False
+                )
+                told = "1 session is not registered: `parkazoo clients` tells whose; a plain kazoo program that"
+                self.assertEqual(told in file.getvalue(), is_told)
 
 
 class TestInTime(unittest.TestCase):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import unittest
 from dataclasses import replace
 
-from parkazoo.admin import By, Whereabouts
+from rich.console import Console
+
+from parkazoo.admin import By, RegisteredClient, Waiting, Whereabouts
 from parkazoo.admin.agreement import plan_map, same_map
 from parkazoo.admin.grow import without_unused
+from parkazoo.cli.behind import Behind
 from parkazoo.cli.explanation import explain_whereabouts
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.atlas import newer_of
@@ -15,12 +19,29 @@ from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form, Rule
 from parkazoo.protocol.placement import MAP, Place
 from parkazoo.protocol.where.places import NATIVE, directory
+from parkazoo.version import __version__
 
 PLAIN = ClusterMap("5d3c", {"a": "h1:1", "b": "h2:1"}, ("a", "b"), "a")
 GROWN = replace(PLAIN, form=Form.GROWN)
 NAMED = GROWN.with_ensembles({"c": "h3:1"})
 UNDECIDED = "children: undecided; the first client that makes one decides, by its newest map"
 PLACED = NAMED.with_epoch({"a": 1, "b": 1, "c": 2}, [Rule("/app", ("b", "c"))])
+
+
+class TestWaiting(unittest.TestCase):
+    def test_whom_for(self) -> None:
+        """Named once, with what an operator may do."""
+        client = RegisteredClient("0xc", "web", 4711, __version__, 1, None, {"a": "0x7", "b": "0x8"})
+        with io.StringIO() as file:
+            console = Console(file=file, width=80)
+            show = Behind(console, console.status(""))
+            for said in (2, 3):
+                show(Waiting(Form.TOLERANT, 3, [client], 2 + said))
+            told = file.getvalue()
+        self.assertRegex(
+            told, r"^waiting for 1 client to work by map 3, .* \(kill -CONT\), or end it: .*\n  0xc on web, "
+        )
+        self.assertEqual(told.count("\n"), 2)
 
 
 class TestInit(unittest.TestCase):

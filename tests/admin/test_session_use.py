@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 from parkazoo.admin.answers import ServerConnection
+from parkazoo.admin.registrations import ClientList, RegisteredClient
 from parkazoo.admin.session_use import NOT_ASKED, Held, SessionUse, ask_held, use_of, with_lost
 from parkazoo.admin.strangers import ConnectedSessions, Strangers
 
@@ -48,6 +49,18 @@ class TestHeld(unittest.TestCase):
         self.assertEqual(found.untold, {})
         self.assertEqual({*self.asked.values()}, {1})
         self.assertEqual(sum(word == "dump" for _, word in self.asked), 2)
+
+    def test_the_fullest_directory(self) -> None:
+        """By its name for clients; the registrations of many clients are nobody's fault."""
+        mirrored = "".join(f"\t/parkazoo/mirrors/%2Fjobs%2Fnew/{number}\n" for number in range(4))
+        more = f"0x8:\n\t/top\n\t/jobs/1\n{mirrored}0x9:\n" + "\t/parkazoo/clients/9\n" * 9
+        found = held(self.asked, a1={"dump": DUMP + more})
+        self.assertEqual(found.fullest, {"a": ("/jobs/new", "0x8", 4), "b": ("/", "0x7", 2)})
+        client = RegisteredClient("0xc", "web", 7, "0.1.0", 1, None, {"a": "0x8"})
+        nobody = ConnectedSessions({}, ())
+        full = ClientList([client], {}, Strangers({}, {}), nobody, found, SERVERS).fullest()
+        self.assertEqual(full, ("a", ("/jobs/new", "0xc", 4)))
+        self.assertIsNone(ClientList([], {}, Strangers({}, {}), nobody, NOT_ASKED, SERVERS).fullest())
 
     def test_another_server_is_asked(self) -> None:
         found = held(self.asked, a1={"dump": TimeoutError("timed out"), "wchc": OFF.format("wchc")})

@@ -215,7 +215,7 @@ SICKNESSES: Mapping[str, Sickness] = {
         "an fsync of b1 takes 80 ms",
         _unused,
         {
-            "check": r"(?s)warning disk: b {culprit}\n.* waited \d+ ms for each fsync.*its disk is slow",
+            "check": r"(?s)warning disk: {culprit}\n.* waited \d+ ms for each fsync.*its disk is slow",
             "advise": r"Ensemble b was slow: of its writes 1% took",
         },
         _on_disks(lambda server: SLOW_S if server == "b1" else 0.0),
@@ -244,7 +244,7 @@ SICKNESSES: Mapping[str, Sickness] = {
         "a follower was killed",
         _lost,
         {
-            "check": r"(?s)warning quorum: a {culprit}\n.*2 of 3 voting members serve",
+            "check": r"(?s)warning quorum: {culprit}\n.*2 of 3 voting members serve",
             "status": r"server {culprit}: ",
             "top": r"2 of 3 servers .*(?s:.*)\n{culprit} +a +away ",
         },
@@ -253,7 +253,7 @@ SICKNESSES: Mapping[str, Sickness] = {
     "flapping-link": Sickness(
         "the link between a follower and its leader comes and goes",
         _flapping,
-        {"check": r"(?s)warning quorum: a {culprit}\n.*it has left its quorum \d+ times"},
+        {"check": r"(?s)warning quorum: {culprit}\n.*it has left its quorum \d+ times"},
         _quorum,
     ),
     "watches": Sickness(

@@ -84,7 +84,7 @@ class CheckCommandTest(unittest.TestCase):
         self.assertRegex(out, r"quorum +warning")
         address = re.escape(one.address)
         self.assertRegex(
-            out, rf"warning quorum: a {address}\n  seen +2 of 3 voting members serve +\n  means .*\n  do "
+            out, rf"warning quorum: {address}\n  seen +2 of 3 voting members serve +\n  means .*\n  do "
         )
         self.a.leader().kill()
         status, out, _ = run_command(

@@ -146,7 +146,10 @@ class ClientsTest(MapCase):
         about = others[format_session(plain.client_id[0])]
         self.assertEqual((about["ephemerals"], about["watches"], self.found["untold"]), (3, 3, {}))
         self.assertEqual((others[session]["ephemerals"], others[session]["address"]), (1, "no connection"))
+        full = self.found["fullest"]
+        self.assertEqual((full["path"], full["owner"], full["ephemerals"]), ("/jobs", most["client"], 7))
         by_requests = document("--sort", "requests")
+        self.assertIsNone(by_requests["fullest"])
         self.assertEqual([each["ephemerals"] for each in by_requests["clients"]], [None, None])
         self.assertEqual(by_requests["clients"][0]["client"], most["client"])
 
@@ -157,6 +160,8 @@ class ClientsTest(MapCase):
             out, rf"session {format_session(plain.client_id[0])}: [\d,]+ requests, 3 ephemerals, 3 wat"
         )
         self.assertIn(f"no connection on ensemble c, session {session}: 0 requests, 1 ephemerals", out)
+        told = rf"most ephemerals of one client in one directory: 7 in /jobs on [abc], of {most['client']}\n"
+        self.assertRegex(out, told)
 
     def test_one_is_away(self) -> None:
         """Its session on b is registered, and has no connection there."""
