@@ -145,7 +145,8 @@ class _Measuring:
             self._tell(f"{about}, too few to go by: znodes count instead")
             return self._by_znodes()
         self._tell(about)
-        loads = {name: measured.whole.get(name) or measured.explained.get(name, 0.0) for name in self._clients}
+        # What nobody sees, such as creates in vain, moves with the directories.
+        loads = {name: measured.explained.get(name, 0.0) for name in self._clients}
         branches = branches_of(measured.directories, worth=WORTH * sum(loads.values()))
         return self._plan(WRITES, loads, self._with_znodes(loads, branches))
 
