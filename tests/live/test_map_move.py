@@ -428,7 +428,7 @@ class SeveralTest(MoveCase):
 
     def test_abort_of_a_command_at_work(self) -> None:
         """While it waits for a client; it does not begin again."""
-        end = self.stay_behind("abc".index(self.here))
+        end = self.stay_behind("abc".index(self.here), epoch="none")
         waits, result = threading.Event(), list[Any]()
 
         def move() -> None:
@@ -472,7 +472,7 @@ class CalledOffTest(MoveCase):
 
     def test_a_client_of_an_older_map(self) -> None:
         """It is waited for before anybody is held."""
-        end = self.stay_behind("abc".index(self.here))
+        end = self.stay_behind("abc".index(self.here), epoch="none")
         waiting: list[Any] = []
         with end_at_sleep(end, "parkazoo.admin.directory_move"):
             self.move(on_wait=waiting.append)
