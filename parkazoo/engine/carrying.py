@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from kazoo.exceptions import NoAuthError, NoNodeError
@@ -20,7 +21,7 @@ from parkazoo.engine.ports import OnAnswer, RequestPort, Runtime
 from parkazoo.engine.rewatching import AT_ONCE
 from parkazoo.kazoo_private import Exists, GetChildren2
 from parkazoo.protocol.past import CATCH_UP
-from parkazoo.protocol.placement import OURS, Directory, Place, join, logical
+from parkazoo.protocol.placement import OURS, Directory, Place, logical
 from parkazoo.protocol.steps import ExistsForWatch, WireRequest
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.types.znodes import Watch
@@ -52,6 +53,7 @@ class Carrying:
         self._from, self._to = ports[old.ensemble], ports[d.mirror.ensemble]
         self._when_over = when_over
         self._rest: deque[tuple[bool, str, Watch]] = deque()  # on children?, where it was, which
+        self._stand_ins: dict[DirectoryWatch, None] = {}  # for what is not there; they look again
         self._under_way = 0
         self._seal = 0
         if self._left():
@@ -97,6 +99,9 @@ class Carrying:
             if self._from.forget_watch(path, watch, is_of_children):
                 if isinstance(watch, DirectoryWatch):
                     watch.places.discard(Place(self._old.ensemble, path))
+                    if watch.home is None and watch.path != self._d.path:
+                        self._stand_ins[watch] = None
+                        continue
                 return first
         return None
 
@@ -106,29 +111,24 @@ class Carrying:
             self._leave(*taken)
         if not self._under_way:
             self._when_over()
+            self._look_again()
+
+    def _look_again(self) -> None:
+        """Some at a time: others' turn comes in between."""
+        for watch in [*islice(self._stand_ins, AT_ONCE)]:
+            del self._stand_ins[watch]
+            if watch.is_armed:
+                watch(WatchedEvent(EventType.CHILD, self._client_state(), watch.told))
+        if self._stand_ins:
+            self._runtime.call(self._look_again)
 
     def _leave(self, is_of_children: bool, path: str, watch: Watch) -> None:
         new = self._new.path + path[len(self._old.path) :]
-        if isinstance(watch, DirectoryWatch) and watch.home is None and path != self._old.path:
-            home = join(self._new.path, watch.path.removeprefix(self._d.path + "/"))
-            self._ask(self._to, ExistsForWatch(home, None), partial(self._look_again, watch))
-            return
         if isinstance(watch, DirectoryWatch):
             watch.places.add(Place(self._new.ensemble, new))
             watch.home = watch.home and Place(self._new.ensemble, new)
         request = GetChildren2(new, watch) if is_of_children else Exists(new, watch)
         self._ask(self._to, request, partial(self._have_asked, is_of_children, new, watch))
-
-    def _look_again(self, watch: DirectoryWatch, stat: Any) -> None:
-        """It waits for what is not there, and knows the life of the directory by numbers of the old place."""
-        if watch.is_of_children and (stat is None or isinstance(stat, Exception) or stat.czxid > self._seal):
-            self._tell(True, watch.path, watch, stat)
-        elif watch.is_armed:
-            if watch.is_of_children:
-                watch.home_czxid = stat.czxid
-                watch.home_cversion = stat.cversion if stat.pzxid <= self._seal else -1
-            watch(WatchedEvent(EventType.CHILD, self._client_state(), watch.told))
-        self._have_left()
 
     def _have_asked(self, is_of_children: bool, path: str, watch: Watch, answer: Any) -> None:
         stat = answer[1] if is_of_children and not isinstance(answer, Exception) else answer

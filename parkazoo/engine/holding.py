@@ -14,7 +14,7 @@ from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import OnAnswer, Runtime
 from parkazoo.protocol.hold import Hold
 from parkazoo.protocol.moving import Moving
-from parkazoo.protocol.placement import Directory
+from parkazoo.protocol.placement import PINNED, Directory
 from parkazoo.protocol.where.move_end import look_at_mark
 
 FIRST_PAUSE_S, MOST_PAUSE_S = 0.01, 0.1
@@ -47,6 +47,8 @@ class Holding:
         self._when_over = when_over
         self._is_stopping = is_stopping
         self.found: Directory | None = None
+        self._places = driver.context.places  # when it has looked last
+        self._since = 0  # their count then
         self._looks = 0  # since operations are held
         self._pause_s = FIRST_PAUSE_S
         self._is_looking = False
@@ -59,6 +61,7 @@ class Holding:
 
     def _look(self) -> None:
         context, is_impatient = self._driver.context, self._looks >= MOST_LOOKS
+        self._places, self._since = context.places, context.places.count
         operation = look_at_mark(context, self.hold.moving, self.found, is_impatient)
         self._driver.run(operation, OnAnswer(self._answered))
 
@@ -73,7 +76,10 @@ class Holding:
     def end(self) -> None:
         """The place of the children is remembered again. Until now no operation has used it."""
         if not self.hold.is_over:
-            self._driver.context.places.trust_pin()
+            places = self._driver.context.places
+            places.trust_pin()
+            if self.found is not None and self.found.certainty >= PINNED and places is self._places:
+                places.remember(self.found, self._since)
             self.hold.end()
             self._when_over()
 

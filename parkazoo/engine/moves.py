@@ -55,7 +55,7 @@ class Moves(Generic[MemberT]):
         """The hold of operations that begin from now on, by this map."""
         move, self.last = cluster_map.move, cluster_map.last_move
         if move is None:
-            self._holding = None
+            self._holding = self._copying = None
         elif self._holding is None or self._holding.hold.moving.name != move.name:
             self._holding = Holding(
                 self._runtime, self._driver, move, self._carry, self._have_ended, self._is_stopping
@@ -65,7 +65,7 @@ class Moves(Generic[MemberT]):
     def end(self) -> None:
         """The map has no entry any more, and nothing waits for its end."""
         if self._holding is not None:
-            self._holding = self._driver.context.hold = None
+            self._holding = self._copying = self._driver.context.hold = None
             self._driver.context.places.guess_again()
 
     # ---- the end of a move -----------------------------------------------------------------------

@@ -89,6 +89,12 @@ def mirror_path(directory: str, generation: str = "") -> str:
     return f"{MIRRORS}/{escape(directory)}{OF_GENERATION if generation else ''}{generation}"
 
 
+def mirror_of(path: str) -> str:
+    """The mirror below which a physical path is, or which it is; empty if there is none."""
+    name = path.removeprefix(MIRRORS + "/").partition("/")[0] if path.startswith(MIRRORS + "/") else ""
+    return name and f"{MIRRORS}/{name}"
+
+
 def fence_of(directory: str) -> str:
     """The znode on the ensemble of a mirror whose version orders promotions against deletes."""
     return f"{FENCES}/{(hash_of(directory) >> 128) % FENCE_COUNT}"

@@ -50,6 +50,7 @@ class DirectoryWatch:
         "key",
         "peers",
         "places",
+        "seen_at",
         "told",
         "watcher",
     )
@@ -73,6 +74,7 @@ class DirectoryWatch:
         )
         self.home_cversion = 0
         self.home_czxid = 0  # of the life of the directory that is watched
+        self.seen_at: Place | None = None  # its home then
         self._look = look
         self._withdraw = withdraw
         self._deliver = deliver

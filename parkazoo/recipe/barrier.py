@@ -50,7 +50,8 @@ class DoubleBarrier(KazooDoubleBarrier):
 
     A round is ``ready`` and the members that are older than it, by the zxids of their creates: siblings share an
     ensemble. If all members of a round are killed, their ``ready`` stays. It is older than any later member, so it
-    lets nobody enter, and the next round makes it anew.
+    lets nobody enter, and the next round makes it anew. `parkazoo map move` gives new zxids: the directory is not
+    to move while members enter or leave.
     """
 
     _before: int | None = None  # the zxid of the `ready` that was there when we began to enter; 0: none was

@@ -14,7 +14,6 @@ from parkazoo.kazoo_private import Exists, GetChildren2
 from parkazoo.protocol.holdings import leaves_watch
 from parkazoo.protocol.past import CATCH_UP
 from parkazoo.protocol.placement import PIN, Place, mirror_path
-from parkazoo.protocol.steps import ExistsForWatch
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.protocol.where.places import directory
 from tests.fakes.member import STAT
@@ -100,7 +99,9 @@ class CarryingTest(unittest.TestCase):
         self.begin()
         self.assertIs(self.ports[0].answer(BadVersionError()), CATCH_UP)
         self.assertIs(self.ports[1].answer(BadVersionError()), CATCH_UP)
-        self.assertEqual(self.ports[1].answer(answer), ExistsForWatch(NEW.path, None))
+        request = self.ports[1].answer(answer)
+        self.assertEqual(request, Exists(NEW.path, None))
+        self.assertTrue(leaves_watch(request), "a program hears of its loss: it has to leave its watches again")
         self.assertEqual((self.ports[0].data, self.ports[0].child), ([], []))
 
 
@@ -211,29 +212,32 @@ class TestCarrying(CarryingTest):
             deliver,
         )
         watch.settle(has_succeeded=True)
-        watch.home_czxid, watch.home_cversion = 7, 2
         self.ports[0].child.append((f"{OLD.path}/x", watch))
-        self.begin()
-        for port, answer in ((0, BadVersionError()), (1, BadVersionError()), (1, SEALED)):
-            self.ports[port].answer(answer)
+        self.ports[0].data.append((f"{OLD.path}/x/{PIN}", watch))
         return watch
 
-    def test_a_first_child(self) -> None:
-        """It may have come since the seal: then the numbers of the new place are not those that were seen."""
-        for pzxid, cversion in ((SEAL - 1, 2), (SEAL + 1, -1)):
+    def test_what_is_not_there(self) -> None:
+        """Its watch looks again when all is over, whatever has become of the new place."""
+        for answer in (SEALED, None, ConnectionLoss()):
             self.setUp()
             watch = self.stand_in(f"{D}/x/")
-            request = self.ports[1].answer(STAT._replace(czxid=SEAL - 2, pzxid=pzxid, cversion=2))
-            self.assertEqual(request, ExistsForWatch(f"{NEW.path}/x", None))
-            self.assertEqual((watch.home_czxid, watch.home_cversion), (SEAL - 2, cversion))
-            self.assertEqual((self.looks, self.told, self.is_over), ([watch], [], True))
+            watch.places.add(Place(OLD.ensemble, f"{OLD.path}/x"))
+            self.begin()
+            for port, each in ((0, BadVersionError()), (1, BadVersionError())):
+                self.ports[port].answer(each)
+            self.assertEqual((self.looks, self.is_over), ([], False))
+            self.ports[1].answer(answer)
+            self.assertEqual((self.looks, self.told, self.is_over, watch.places), ([watch], [], True, set()))
+            self.assertEqual(self.ports[1].asked, [])
 
-    def test_the_answer_is_lost(self) -> None:
-        """That is no delete. The program hears of the loss: it has to leave its watch again."""
-        self.stand_in(f"{D}/x/")
-        request = self.ports[1].answer(ConnectionLoss())
-        self.assertTrue(leaves_watch(request))
-        self.assertEqual([event.type for _, event in self.told], [EventType.NONE])
+    def test_one_that_was_told_does_not_look(self) -> None:
+        watch = self.stand_in(f"{D}/x/")
+        self.begin()
+        self.ports[0].answer(BadVersionError())
+        self.ports[1].answer(BadVersionError())
+        watch.end()
+        self.ports[1].answer(SEALED)
+        self.assertEqual((self.looks, self.is_over), ([], True))
 
     def test_an_event_has_told_it(self) -> None:
         """It has come behind the answer, before that is looked at."""

@@ -108,7 +108,7 @@ def _list(
         raise answers[0]
     names, stat = answers[0]
     if watch:
-        watch.home_czxid, watch.home_cversion = stat.czxid, stat.cversion
+        watch.seen_at, watch.home_czxid, watch.home_cversion = d.home, stat.czxid, stat.cversion
     is_native = PROOF in names
     if d.certainty == CERTAIN and PIN not in names:  # it has never had a child
         return ([], (yield from with_owner(context, d.home.ensemble, with_mirror(stat, None)))), True

@@ -11,15 +11,13 @@ from kazoo.protocol.states import EventType
 from parkazoo.kazoo_private import Exists, GetChildren2
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.order import node
-from parkazoo.protocol.placement import (
-    CERTAIN,
-    PIN,
-    PROOF,
-)
+from parkazoo.protocol.placement import CERTAIN, PIN, PROOF, Directory, generation_of, mirror_of
 from parkazoo.protocol.steps import Operation, ask
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.protocol.where.lookup import as_pinned, at
-from parkazoo.types.znodes import Watch
+from parkazoo.types.znodes import Watch, ZnodeStat
+
+NO_CVERSION = -1
 
 
 def stand_in(context: Context, path: str, watcher: Watch, take: Callable[[], bool]) -> Operation[None]:
@@ -62,7 +60,7 @@ def _look_at_children(context: Context, watch: DirectoryWatch) -> Operation[str 
     if isinstance(answer, Exception):
         raise answer
     names, stat = answer
-    if stat.czxid != watch.home_czxid:  # deleted, and made again since
+    if not (yield from _is_same_life(watch, d, stat)):  # deleted, and made again since
         return EventType.DELETED
     if d.certainty < CERTAIN and (PROOF in names or PIN not in names):
         if stat.cversion == watch.home_cversion:  # the server lags; the watch is left again
@@ -82,3 +80,18 @@ def _look_at_children(context: Context, watch: DirectoryWatch) -> Operation[str 
         if mirror is None and (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, watch))) is None:
             return None
     return EventType.CHILD if mirror.cversion else None
+
+
+def _is_same_life(watch: DirectoryWatch, d: Directory, stat: ZnodeStat) -> Operation[bool]:
+    """Whether a directory is the one that was seen. If the one above has moved since, its numbers are others.
+
+    What the move has copied is older than the last set of the new mirror, the seal.
+    """
+    if d.home != watch.seen_at:
+        mirror = mirror_of(d.home.path)
+        seal = (yield from ask(d.home.ensemble, Exists(mirror, None))) if generation_of(mirror) else None
+        if seal is None or stat.czxid > seal.mzxid:
+            return False
+        watch.seen_at, watch.home_czxid = d.home, stat.czxid
+        watch.home_cversion = stat.cversion if stat.pzxid <= seal.mzxid else NO_CVERSION
+    return stat.czxid == watch.home_czxid
