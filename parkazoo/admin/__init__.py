@@ -24,8 +24,8 @@ from parkazoo.admin.make import init_map
 from parkazoo.admin.new_identity import find_copied, give_new_identity
 from parkazoo.admin.read import read_map
 from parkazoo.admin.readiness import find_unready
-from parkazoo.admin.rebalance import Rebalanced, rebalance
 from parkazoo.admin.rebalance_plan import Branch, PlannedMove, RebalancePlan
+from parkazoo.admin.rebalancing import Rebalanced, rebalance
 from parkazoo.admin.registrations import ClientList, RegisteredClient, describe_client, list_clients
 from parkazoo.admin.removal import remove_ensemble
 from parkazoo.admin.rise import Waiting

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from parkazoo.admin import TIMEOUT_S, RebalancePlan, rebalance
 from parkazoo.admin.advise import FOLLOW_S
-from parkazoo.admin.rebalance import MOST_PAUSE_MS, WRITES
 from parkazoo.admin.rebalance_plan import NEAR, pause_ms
+from parkazoo.admin.rebalancing import MOST_PAUSE_MS, WRITES
 from parkazoo.cli.behind import Behind, WouldWait
 from parkazoo.cli.options import (
     Auth,

@@ -6,7 +6,7 @@ import random
 import unittest
 from collections.abc import Mapping
 
-from parkazoo.admin.rebalance import rules_allow
+from parkazoo.admin.rebalancing import rules_allow
 from parkazoo.admin.rebalance_plan import (
     MOST_MOVES,
     NEAR,
