@@ -61,6 +61,7 @@ GETS_BESIDE = {SAME: GETS, OTHER: (KAZOO_GET, GET_BESIDE)}
 LIKE_THEIRS = "parkazoo 1x2"  # a dictionary on one ensemble of two servers
 MOST_SIZE = 1000  # of a value in Zatt's table, in bytes
 OTHERS = "no: other machines"
+FULL_HERE = "our processors were full"
 A_PLOT = "a plot"
 LIKE = "with it and without it"  # other machines, but both sides of a ratio are on the same
 
@@ -151,24 +152,28 @@ def _elections(documents: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
 
 def _clients(document: Mapping[str, Any]) -> Iterator[Line]:
     """One client, and the most that any number of them write alike, on ensembles of three servers."""
-    rates: dict[str, dict[int, list[float]]] = {}
+    rows: dict[str, dict[int, list[Mapping[str, Any]]]] = {}
     for row in document["rows"]:
         if row["servers"] == 3 and row["size"] <= MOST_SIZE and _shape(row) not in AS_THEIRS:
-            rates.setdefault(_subject(row), {}).setdefault(row["clients"], []).append(row["entries_per_s"])
-    for subject, some in rates.items():
-        found = {clients: spread(each) for clients, each in some.items()}
+            rows.setdefault(_subject(row), {}).setdefault(row["clients"], []).append(row)
+    for subject, some in rows.items():
+        found = {clients: spread(row["entries_per_s"] for row in each) for clients, each in some.items()}
         most = max(found, key=lambda clients: found[clients])
-        for what, theirs, ours in (
-            ("requests/s of one client, ours entries", ZATT_ONE_CLIENT_S, found[1]),
+        for what, theirs, clients in (
+            ("requests/s of one client, ours entries", ZATT_ONE_CLIENT_S, 1),
             (
                 f"most requests/s: theirs of {ZATT_MOST_CLIENTS} clients, ours entries of {most}",
                 ZATT_MOST_S,
-                found[most],
+                most,
             ),
         ):
-            about = f"{what}, {subject}"
             yield Line(
-                about, rate(theirs), rate(ours), times(ours, theirs), OTHERS, "`python -m bench.dictionary`"
+                f"{what}, {subject}",
+                rate(theirs),
+                _marked(rate(found[clients]), some[clients]),
+                times(found[clients], theirs),
+                OTHERS,
+                "`python -m bench.dictionary`",
             )
 
 
@@ -217,8 +222,11 @@ def nil_external(raws: Sequence[Raw], _: Options) -> Table:
     for raw in raws:
         runs = fold(raw.document["runs"])
         command = command_of(raw.document)
-        lines += [*_one_client(runs, command), *_shares(runs, command), *_crowds(runs, command)]
-        lines += [*_recent(runs, command), *_availability(runs, command)]
+        found = [*_one_client(runs, command), *_shares(runs, command), *_crowds(runs, command)]
+        found += [*_recent(runs, command), *_availability(runs, command)]
+        if any(run["limits"] for run in runs):
+            found = [line._replace(alike=f"{line.alike}, and {FULL_HERE}") for line in found]
+        lines += found
     return table_of(lines)
 
 

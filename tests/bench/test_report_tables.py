@@ -53,7 +53,7 @@ class TestZatt(unittest.TestCase):
         """One client, and the number of them that writes most; on three servers, of values as theirs; not of the
         rows of their table.
         """
-        alike = {"entries": 4000, "processes": 2}
+        alike = {"entries": 4000, "processes": 2, "busy_percent": 50.0}
         rows = [
             {**alike, "servers": servers, "clients": clients, "size": size, "entries_per_s": rate}
             for servers, clients, size, rate in (
@@ -65,12 +65,13 @@ class TestZatt(unittest.TestCase):
                 (2, 64, 10, 9000.0),
             )
         ]
+        rows[3]["busy_percent"] = 99.0
         rows.append(row("parkazoo", Cluster(1, 3, ()), AS_THEIRS[0], 0.1, 50.0)._asdict())
         found = cells(zatt([raw({"rows": rows})], {}))
         one = "requests/s of one client, ours entries, parkazoo 1x3"
         self.assertEqual(found[one], ("100", "600\n500 to 700", "6\n5 to 7"))
         most = "most requests/s: theirs of 64 clients, ours entries of 16, parkazoo 1x3"
-        self.assertEqual(found[most], ("200", "3,000", "15"))
+        self.assertEqual(found[most], ("200", "3,000 *", "15"))
 
     def test_rows(self) -> None:
         """Those of its table alone; a star where the processors were busy."""
