@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bench.pages.raw import Raw
-from bench.pages.report_tables import OTHERS, Line, change, command_of, table_of, times
+from bench.pages.report_tables import A_PLOT, FULL_HERE, OTHERS, Line, change, command_of, table_of, times
 from bench.published import ETCD_CDF_S, RAFT_MOST_CLIENTS
 from bench.report.section import Table
 from bench.report.text import NOTHING, milliseconds, rate, seconds, size
@@ -28,10 +28,9 @@ Find = Callable[[Run], float | None]
 Write = Callable[[float | None], str]
 Document = Mapping[str, Any]
 
-BUSY = f"{OTHERS}, and our processors were full"
+BUSY = f"{OTHERS}, and {FULL_HERE}"
 FIGURE = re.compile(r"^figure (\d+)")
 QUORUM = 3  # servers: fewer have none
-A_PLOT = "a plot"
 
 
 def _rate(run: Run) -> float:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bench import statistics
-from bench.dictionary import Shape, as_ours
+from bench.dictionary import AS_THEIRS, Shape, as_ours
 from bench.pages.raw import Raw
 from bench.published import (
     THEIR_GET_S,
@@ -28,11 +29,12 @@ from bench.report.text import MARK, NOTHING, milliseconds, rate
 from bench.scenarios import elections
 from bench.scenarios.failing_followers import FOLLOWERS
 from bench.scenarios.repetitions import fold
-from bench.scenarios.summary import FULL
+from bench.scenarios.summary import FULL, mean_latency_s
 from bench.scenarios.writes_deferred import (
     BOTH,
     CLIENTS,
     DEFERRED,
+    ENDS,
     GET_BESIDE,
     GETS,
     KAZOO_GET,
@@ -41,8 +43,10 @@ from bench.scenarios.writes_deferred import (
     RECENT,
     SHARE,
     SYNC,
+    all_s,
     called_s,
     committed_s,
+    mean_all_s,
     read_s,
     requests_s,
 )
@@ -57,6 +61,8 @@ GETS_BESIDE = {SAME: GETS, OTHER: (KAZOO_GET, GET_BESIDE)}
 LIKE_THEIRS = "parkazoo 1x2"  # a dictionary on one ensemble of two servers
 MOST_SIZE = 1000  # of a value in Zatt's table, in bytes
 OTHERS = "no: other machines"
+FULL_HERE = "our processors were full"
+A_PLOT = "a plot"
 LIKE = "with it and without it"  # other machines, but both sides of a ratio are on the same
 
 
@@ -145,26 +151,34 @@ def _elections(documents: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
 
 
 def _clients(document: Mapping[str, Any]) -> Iterator[Line]:
-    """One client, and the most that any number of them write, on ensembles of three servers."""
-    rates: dict[str, dict[int, list[float]]] = {}
+    """One client, and the most that any number of them write alike, on ensembles of three servers."""
+    rows: dict[str, dict[int, list[Mapping[str, Any]]]] = {}
     for row in document["rows"]:
-        if row["servers"] == 3 and row["size"] <= MOST_SIZE:
-            rates.setdefault(_subject(row), {}).setdefault(row["clients"], []).append(row["entries_per_s"])
-    for subject, some in rates.items():
-        found = {clients: spread(each) for clients, each in some.items()}
+        if row["servers"] == 3 and row["size"] <= MOST_SIZE and _shape(row) not in AS_THEIRS:
+            rows.setdefault(_subject(row), {}).setdefault(row["clients"], []).append(row)
+    for subject, some in rows.items():
+        found = {clients: spread(row["entries_per_s"] for row in each) for clients, each in some.items()}
         most = max(found, key=lambda clients: found[clients])
-        for what, theirs, ours in (
-            ("requests/s of one client, ours entries", ZATT_ONE_CLIENT_S, found[1]),
+        for what, theirs, clients in (
+            ("requests/s of one client, ours entries", ZATT_ONE_CLIENT_S, 1),
             (
                 f"most requests/s: theirs of {ZATT_MOST_CLIENTS} clients, ours entries of {most}",
                 ZATT_MOST_S,
-                found[most],
+                most,
             ),
         ):
-            about = f"{what}, {subject}"
             yield Line(
-                about, rate(theirs), rate(ours), times(ours, theirs), OTHERS, "`python -m bench.dictionary`"
+                f"{what}, {subject}",
+                rate(theirs),
+                _marked(rate(found[clients]), some[clients]),
+                times(found[clients], theirs),
+                OTHERS,
+                "`python -m bench.dictionary`",
             )
+
+
+def _shape(row: Mapping[str, Any]) -> Shape:
+    return Shape(row["entries"], row["size"], row["clients"], row["processes"])
 
 
 def _subject(row: Mapping[str, Any]) -> str:
@@ -181,8 +195,7 @@ def zatt_rows(raws: Sequence[Raw], options: Options) -> Table:
     of = options["of"]
     found: dict[Shape, dict[str, list[Mapping[str, Any]]]] = {}
     for row in raws[-1].document["rows"]:
-        shape = Shape(row["entries"], row["size"], row["clients"], row["processes"])
-        found.setdefault(shape, {}).setdefault(_subject(row), []).append(row)
+        found.setdefault(_shape(row), {}).setdefault(_subject(row), []).append(row)
     subjects = list(dict.fromkeys(each for some in found.values() for each in some))
     rows = []
     for theirs in ZATT_ROWS:
@@ -209,8 +222,11 @@ def nil_external(raws: Sequence[Raw], _: Options) -> Table:
     for raw in raws:
         runs = fold(raw.document["runs"])
         command = command_of(raw.document)
-        lines += [*_one_client(runs, command), *_shares(runs, command), *_crowds(runs, command)]
-        lines += [*_recent(runs, command), *_availability(runs, command)]
+        found = [*_one_client(runs, command), *_shares(runs, command), *_crowds(runs, command)]
+        found += [*_recent(runs, command), *_availability(runs, command)]
+        if any(run["limits"] for run in runs):
+            found = [line._replace(alike=f"{line.alike}, and {FULL_HERE}") for line in found]
+        lines += found
     return table_of(lines)
 
 
@@ -258,8 +274,8 @@ def change(before: float | None, after: float | None, write: Callable[[float | N
 
 
 def _shares(runs: Sequence[Run], command: str) -> Iterator[Line]:
-    """Figure 1: its text has ranges."""
-    some = [run for run in runs if run["part"] == SHARE]
+    """Figure 1: its text has ranges of writes and of reads."""
+    some = sorted((run for run in runs if run["part"] == SHARE), key=lambda run: run["value"])
     for mode in BOTH:
         for what, theirs, find in (("writes", THEIR_WRITES_MS, called_s), ("reads", THEIR_READS_MS, read_s)):
             found = [each for run in some if run["mode"] == mode and (each := find(run)) is not None]
@@ -272,13 +288,34 @@ def _shares(runs: Sequence[Run], command: str) -> Iterator[Line]:
                     f"{OTHERS}; its text does not name the mode",
                     command,
                 )
+    yield from _together(some, command)
+
+
+def _together(runs: Sequence[Run], command: str) -> Iterator[Line]:
+    """Figure 1: writes and reads, with few writes and with many."""
+    finds = ("median", "from reads' to writes', abruptly", all_s), ("mean", A_PLOT, mean_all_s)
+    for mode, (what, theirs, find) in itertools.product(BOTH, finds):
+        some = [run for run in runs if run["mode"] == mode]
+        if len(some) > 1:
+            first, last = some[0], some[-1]
+            yield Line(
+                f"figure 1: both together, {mode}, {what} ms; {first['value']:.0%} → {last['value']:.0%} writes",
+                theirs,
+                change(find(first), find(last), milliseconds),
+                NOTHING,
+                f"{OTHERS}; its text does not name the mode",
+                command,
+            )
 
 
 def _crowds(runs: Sequence[Run], command: str) -> Iterator[Line]:
     """Figure 2: how many times as long a put without it takes as one with it, where that is most."""
     some = [run for run in runs if run["part"] == CLIENTS]
-    for find, until in ((called_s, "until the call returns"), (committed_s, "until it is committed")):
-        took = {(run["mode"], run["value"]): find(run) for run in some}
+    finds = (called_s, "until the call returns"), (committed_s, "until it is committed")
+    for (find, until), (percentile, what) in itertools.product(
+        finds, zip(ENDS, ("median", "longest"), strict=True)
+    ):
+        took = {(run["mode"], run["value"]): find(run, percentile) for run in some}
         found = {
             clients: statistics.ratio(before, after)
             for (mode, clients), before in took.items()
@@ -287,7 +324,7 @@ def _crowds(runs: Sequence[Run], command: str) -> Iterator[Line]:
         if len(found) > 1:
             most = max(found, key=lambda clients: found[clients])
             yield Line(
-                f"figure 2: times a put's median without it, {until}; ours most with {most:g} clients",
+                f"figure 2: times a put's {what} without it, {until}; ours most with {most:g} clients",
                 f"up to {THEIR_TIMES}",
                 rate(found[most]),
                 times(found[most], THEIR_TIMES),
@@ -317,12 +354,14 @@ def _recent(runs: Sequence[Run], command: str) -> Iterator[Line]:
     """Figure 3: reads, from none to all of what was just written. Its text has nothing of reads without it."""
     some = sorted((run for run in runs if run["part"] == RECENT), key=lambda run: run["value"])
     for mode in BOTH:
-        found = [each for run in some if run["mode"] == mode and (each := read_s(run)) is not None]
+        found = [
+            each for run in some if run["mode"] == mode and (each := mean_latency_s(run, "reads")) is not None
+        ]
         if len(found) > 1:
             is_batch = some[0]["plan"].get("batch")  # older results have none
             yield Line(
-                f"figure 3: reads, {mode}, median ms; none and all are recent",
-                "longer on average" if mode == DEFERRED else NOTHING,
+                f"figure 3: reads, {mode}, mean ms; none and all are recent",
+                "longer" if mode == DEFERRED else NOTHING,
                 change(found[0], found[-1], milliseconds),
                 NOTHING,
                 OTHERS if is_batch else "no: our reads came at random times",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from bench.statistics import (
     decode,
     encode,
     is_long_enough,
+    join_histograms,
     make_histogram,
     mean_s,
     percentile_by_time,
@@ -154,6 +155,16 @@ def _histograms(run: Mapping[str, Any], sort: str) -> list[Any]:
     if run.get("is_too_short"):
         return []
     return [decode(each[sort]) for each in run.get("latencies", [run["latency"]]) if sort in each]
+
+
+def together_s(run: Mapping[str, Any], find: Callable[[Any], float]) -> float | None:
+    """What a histogram says of all requests of a run together, a deferred write until its call returned."""
+    if run.get("is_too_short"):
+        return None
+    latencies: Sequence[Mapping[str, str]] = run.get("latencies", [run["latency"]])
+    calls = run.get("calls") or [run.get("call")] * len(latencies)
+    sorts = [{**each, "writes": call} if call else each for each, call in zip(latencies, calls, strict=True)]
+    return spread(find(decode(join_histograms(list(each.values())))) for each in sorts)
 
 
 def call_s(run: Mapping[str, Any], percentile: float) -> float | None:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from bench import statistics
@@ -20,8 +21,8 @@ from bench.scenarios.caveats import caveats_of
 from bench.scenarios.evaluation import VALUE_BYTES, Evaluation, LoadError
 from bench.scenarios.failing_followers import FOLLOWERS, Outage
 from bench.scenarios.repetitions import times_of
-from bench.scenarios.summary import call_s, latency_s
-from bench.statistics import scaled
+from bench.scenarios.summary import call_s, latency_s, together_s
+from bench.statistics import mean_s, percentile_s, scaled
 
 Run = Mapping[str, Any]
 Runs = Sequence[Run]
@@ -263,6 +264,15 @@ def read_s(run: Run, percentile: float = 50) -> float | None:
     return latency_s(run, "reads", percentile)
 
 
+def all_s(run: Run) -> float | None:
+    """The median of writes and reads together; `mean_all_s`, their mean."""
+    return together_s(run, partial(percentile_s, percentile=50))
+
+
+def mean_all_s(run: Run) -> float | None:
+    return together_s(run, mean_s)
+
+
 def _times(value: float | None, base: float | None) -> str:
     return NOTHING if value is None or base is None else ratio(value, base)
 
@@ -321,7 +331,7 @@ def _mode_table(shape: str, modes: Mapping[str, Run]) -> Table:
         rows.append(
             [
                 mode,
-                rate(requests_s(run)),
+                rate_of(run),
                 times(mode, requests_s, GET if is_get else SYNC),
                 NOTHING if is_get else times(mode, requests_s, ASYNC),
                 NOTHING if is_get else times(mode, _cpu_s, ASYNC),
@@ -424,13 +434,17 @@ def _lines(
 
 
 def _share_plot(runs: Runs) -> Plot:
-    figure, panels = make_panels(2)
-    draw_lines(panels[0], _lines(runs, called_s, 1000), "writes, until the call returns", "share of writes", "ms")
-    draw_lines(panels[1], _lines(runs, read_s, 1000), "reads", "share of writes", "ms")
-    for panel in panels:
+    figure, panels = make_panels(2, rows=2)
+    for panel, find, what in zip(
+        panels,
+        (called_s, read_s, all_s, mean_all_s),
+        ("writes, median", "reads, median", "both together, median", "both together, mean"),
+        strict=True,
+    ):
+        draw_lines(panel, _lines(runs, find, 1000), what, "share of writes", "ms")
         panel.set_ylim(bottom=0)
     add_legend(figure, panels[0])
-    return Plot(f"{NAME}-share", "Median latency against the share of writes", figure)
+    return Plot(f"{NAME}-share", "Latency against the share of writes; a write until its call returns", figure)
 
 
 def _client_table(runs: Runs) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import unittest
 from pathlib import Path
@@ -49,9 +50,12 @@ class TestZatt(unittest.TestCase):
         self.assertEqual({row[5] for row in table.rows}, {" and ".join(commands)})
 
     def test_entries(self) -> None:
-        """One client, and the number of them that writes most; on three servers, of values as theirs."""
+        """One client, and the number of them that writes most; on three servers, of values as theirs; not of the
+        rows of their table.
+        """
+        alike = {"entries": 4000, "processes": 2, "busy_percent": 50.0}
         rows = [
-            {"servers": servers, "clients": clients, "size": size, "entries_per_s": rate}
+            {**alike, "servers": servers, "clients": clients, "size": size, "entries_per_s": rate}
             for servers, clients, size, rate in (
                 (3, 1, 10, 500.0),
                 (3, 1, 1000, 700.0),
@@ -61,11 +65,13 @@ class TestZatt(unittest.TestCase):
                 (2, 64, 10, 9000.0),
             )
         ]
+        rows[3]["busy_percent"] = 99.0
+        rows.append(row("parkazoo", Cluster(1, 3, ()), AS_THEIRS[0], 0.1, 50.0)._asdict())
         found = cells(zatt([raw({"rows": rows})], {}))
         one = "requests/s of one client, ours entries, parkazoo 1x3"
         self.assertEqual(found[one], ("100", "600\n500 to 700", "6\n5 to 7"))
         most = "most requests/s: theirs of 64 clients, ours entries of 16, parkazoo 1x3"
-        self.assertEqual(found[most], ("200", "3,000", "15"))
+        self.assertEqual(found[most], ("200", "3,000 *", "15"))
 
     def test_rows(self) -> None:
         """Those of its table alone; a star where the processors were busy."""
@@ -111,6 +117,23 @@ class TestNilExternality(unittest.TestCase):
         for what in ("put, ms until the call returns", "puts/s", "get, ms", "gets/s"):
             same, other = (f"table 1: {what}, {each}" for each in ("parkazoo 1x3", "kazoo 1x3 → parkazoo 3x3"))
             self.assertEqual(found[same], found[other])
+
+    def test_figures_1_to_3(self) -> None:
+        """Writes and reads together, at the lowest share of writes and at the highest; and the longest put."""
+        document = json.loads((SAVED / "deferred.json").read_text())
+        for run in list(document["runs"]):
+            if run["part"] in ("share", "recent", "clients"):
+                more = 1.0 if run["part"] == "share" else 8.0
+                document["runs"].append({**run, "value": more})
+        found = cells(nil_external([raw(document)], {}))
+        for mode, what in itertools.product(("sync", "deferred"), ("median", "mean")):
+            theirs, ours, ratio = found[f"figure 1: both together, {mode}, {what} ms; 50% → 100% writes"]
+            self.assertEqual(theirs, "a plot" if what == "mean" else "from reads' to writes', abruptly")
+            self.assertTrue(ours.endswith(": 1"), ours)
+            self.assertEqual(ratio, "-")
+        lines = [name for name in found if name.startswith("figure 2: times a put's longest without it")]
+        self.assertEqual(len(lines), 2)
+        self.assertIn("figure 3: reads, deferred, mean ms; none and all are recent", found)
 
     def test_availability(self) -> None:
         """A line for each number of servers left, of five servers alone."""
