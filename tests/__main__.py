@@ -24,6 +24,7 @@ from rich.table import Table
 from bench import ROOT
 from parkazoo.local import LocalClusterError, find_java, find_zookeeper, free_ports
 from parkazoo.local.addresses import PORTS_OF_A_SERVER
+from parkazoo.local.class_data import class_data_flags
 from tests.progress import PartProgress, shown
 from tests.report import OUTCOMES
 
@@ -285,8 +286,11 @@ def prepare(console: Console) -> None:
 
     :raises LocalClusterError: no Java, no ZooKeeper and no network, no free ports.
     """
-    find_java()
-    find_zookeeper(lambda said: console.print(f"  {said}", markup=False, highlight=False))
+
+    def tell(said: str) -> None:
+        console.print(f"  {said}", markup=False, highlight=False)
+
+    class_data_flags(find_java(), find_zookeeper(tell), tell)  # before two parts need it at once
     free_ports(SERVERS * PORTS_OF_A_SERVER)
 
 
