@@ -24,6 +24,7 @@ from rich.table import Table
 from bench import ROOT
 from parkazoo.local import LocalClusterError, find_java, find_zookeeper, free_ports
 from parkazoo.local.addresses import PORTS_OF_A_SERVER
+from parkazoo.local.class_data import class_data_flags
 from tests.progress import PartProgress, shown
 from tests.report import OUTCOMES
 
@@ -44,6 +45,7 @@ MEMORY_NEEDED = 4 << 30  # bytes
 ROOMS = ("protocol", "engine", "wire", "compat", "structures", "admin", "repository")
 PURE = tuple(f"tests/{room}/test_*.py" for room in ROOMS)
 CLIENT = ("tests/live/test_client_*.py",)
+MAP = ("tests/live/test_map*.py",)
 FAULTS = ("tests/faults/test_*.py", "tests/faults/judges/test_*.py", "tests/drills/test_*.py")
 SUITE = ("tests/kazoo_suite/suite.py",)
 SLICE = tuple(
@@ -56,7 +58,7 @@ SLICE = tuple(
 class Part:
     """A part of the tests.
 
-    :param files: patterns of its files, from the root of the checkout.
+    :param files: patterns of its files, from the root of the checkout; `without`: of files that are another's.
     """
 
     about: str
@@ -64,11 +66,13 @@ class Part:
     environment: dict[str, str] = field(default_factory=dict)
     has_servers: bool = True
     by_default: bool = True
+    without: tuple[str, ...] = ()
 
     @property
     def modules(self) -> list[str]:
-        found = sorted(path.relative_to(ROOT) for pattern in self.files for path in ROOT.glob(pattern))
-        return [".".join(path.with_suffix("").parts) for path in found]
+        others = {path for pattern in self.without for path in ROOT.glob(pattern)}
+        found = {path for pattern in self.files for path in ROOT.glob(pattern)} - others
+        return sorted(".".join(path.relative_to(ROOT).with_suffix("").parts) for path in found)
 
 
 PARTS = {
@@ -78,8 +82,10 @@ PARTS = {
     ),
     "typing": Part("a user's program under mypy", ("tests/typing/test_*.py",), has_servers=False),
     "site": Part("the site from docs/", ("tests/site/test_*.py",), has_servers=False),
-    "live": Part("real ensembles", ("tests/live/test_*.py",)),
-    "gevent": Part("the live client tests with gevent's handler", CLIENT, {"PARKAZOO_TEST_HANDLER": "gevent"}),
+    "client": Part("the client on real ensembles", CLIENT),
+    "map": Part("the commands of the map on real ensembles", MAP),
+    "live": Part("all else on real ensembles", ("tests/live/test_*.py",), without=CLIENT + MAP),
+    "gevent": Part("the part client with gevent's handler", CLIENT, {"PARKAZOO_TEST_HANDLER": "gevent"}),
     "gevent-patched": Part(
         "the same, everything patched by gevent", CLIENT, {"PARKAZOO_TEST_HANDLER": "gevent-patched"}
     ),
@@ -95,6 +101,7 @@ PARTS = {
     ),
     "slice": Part("some of the live tests: what breaks first", SLICE, by_default=False),
 }
+LONGEST = ("live", "bench", "map")  # of several parts at a time these begin first: none runs alone at the end
 DEFAULT = [name for name, part in PARTS.items() if part.by_default]
 
 
@@ -231,9 +238,9 @@ class Runner:
 
     def _run_all(self, names: list[str]) -> dict[str, Result]:
         with ThreadPoolExecutor(self._at_a_time) as pool:
-            running = {name: pool.submit(self._run, name) for name in names}
+            running = {name: pool.submit(self._run, name) for name in in_order(names, self._at_a_time)}
             try:
-                results = {name: each.result() for name, each in running.items()}
+                results = {name: running[name].result() for name in names}
             except KeyboardInterrupt:  # the parts that run got it too, and stop their servers
                 pool.shutdown(cancel_futures=True)
                 raise
@@ -275,6 +282,12 @@ class Runner:
         self._console.rule(f"{name}: {PARTS[name].about}", align="left", style="dim")
 
 
+def in_order(names: Sequence[str], at_a_time: int) -> list[str]:
+    """In which order the parts begin."""
+    first = [name for name in LONGEST if name in names and at_a_time > 1]
+    return [*first, *(name for name in names if name not in first)]
+
+
 def name_within(test: str) -> str:
     """What the names of the tests hold that are meant: those of a class, if its setUpClass failed."""
     return test.rpartition("(")[2].rstrip(")").removeprefix("kazoo.").removeprefix("tests.")
@@ -285,8 +298,11 @@ def prepare(console: Console) -> None:
 
     :raises LocalClusterError: no Java, no ZooKeeper and no network, no free ports.
     """
-    find_java()
-    find_zookeeper(lambda said: console.print(f"  {said}", markup=False, highlight=False))
+
+    def tell(said: str) -> None:
+        console.print(f"  {said}", markup=False, highlight=False)
+
+    class_data_flags(find_java(), find_zookeeper(tell), tell)  # before two parts need it at once
     free_ports(SERVERS * PORTS_OF_A_SERVER)
 
 

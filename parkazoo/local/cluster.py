@@ -14,6 +14,7 @@ from types import TracebackType
 
 from parkazoo.admin import init_map
 from parkazoo.local.addresses import ServerPorts, choose_ports
+from parkazoo.local.class_data import class_data_flags
 from parkazoo.local.cluster_error import LocalClusterError
 from parkazoo.local.folder import State, lock_folder, recall, remember_pids
 from parkazoo.local.jars import find_zookeeper
@@ -28,7 +29,7 @@ from parkazoo.local.servers import (
     wait_all_serving,
     wait_if_quorum,
 )
-from parkazoo.local.settings import JVM_FLAGS, LOGBACK, ZOO_CFG, format_zoo_cfg
+from parkazoo.local.settings import ZOO_CFG, format_zoo_cfg, lay_out, server_command
 from parkazoo.local.supervisor import Supervisor
 from parkazoo.local.waiting import wait_until
 
@@ -73,7 +74,7 @@ class LocalCluster:
         self._given = None if data is None else Path(data).expanduser().absolute()
         self._make_map = make_map
         self._zoo_cfg = {**ZOO_CFG, **(zoo_cfg or {})}
-        self._jvm_flags = (*JVM_FLAGS, *jvm_flags)
+        self._jvm_flags = tuple(jvm_flags)
         self._progress = progress or (lambda _: None)
         self._machine_of = machine_of
         self._supervisor: Supervisor | None = None
@@ -121,8 +122,8 @@ class LocalCluster:
             raise LocalClusterError("this local cluster is running already")
         java = find_java()
         jars = find_zookeeper(self._progress)
-        argv = [str(java), *self._jvm_flags, "-cp", os.pathsep.join(map(str, jars))]
-        argv += ["org.apache.zookeeper.server.quorum.QuorumPeerMain", "./zoo.cfg"]
+        flags = class_data_flags(java, jars, self._progress)
+        argv = server_command(java, [*flags, *self._jvm_flags], jars)
         self._folder = folder = self._given or Path(tempfile.mkdtemp(prefix="parkazoo-"))
         try:
             lock = lock_folder(folder)
@@ -236,10 +237,7 @@ class LocalCluster:
         for number, (own, machine) in enumerate(zip(ports, machines, strict=True), 1):
             server = LocalServer(f"{name}{number}", folder / str(number), own, argv, machine, owner)
             if not (server.data / "zoo.cfg").exists():
-                (server.data / "data").mkdir(parents=True)
-                (server.data / "data" / "myid").write_text(f"{number}\n")
-                (server.data / "logback.xml").write_text(LOGBACK)
-                (server.data / "zoo.cfg").write_text(format_zoo_cfg(self._zoo_cfg, number, ports, machines))
+                lay_out(server.data, number, format_zoo_cfg(self._zoo_cfg, number, ports, machines))
             server.log.unlink(missing_ok=True)
             server.launch()  # should its port be taken, all of the ensemble must change: see `_start`
             servers.append(server)

@@ -26,6 +26,11 @@ JARS = "+".join(
 )
 
 
+def cache_folder() -> Path:
+    """The folder of the user's cache that holds what servers need."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "parkazoo")
+
+
 def find_zookeeper(progress: Callable[[str], None] = lambda _: None) -> list[Path]:
     """Returns ZooKeeper's jars, of the distribution at ZOOKEEPER_PATH, or else of the user's cache.
 
@@ -40,7 +45,7 @@ def find_zookeeper(progress: Callable[[str], None] = lambda _: None) -> list[Pat
                 "name an unpacked ZooKeeper distribution, or unset it"
             )
         return jars
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "parkazoo")
+    cache = cache_folder()
     folder = cache / f"zookeeper-{sha256(JARS.encode()).hexdigest()[:12]}"
     if not folder.exists():
         try:

@@ -1,6 +1,7 @@
-"""The clients of a scenario: production code, run again from its beginning with what a client has received.
+"""The clients of a scenario: production code, run with what a client has received.
 
-What comes of that is a position; it is found once for each way to be in it.
+What comes of that is a position; it is found once for each way to be in it. A client runs on from its last
+position if it has received more since, and else again from its beginning.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from tests.explore.world import Arrival, ClientState, Ended, Position, Received,
 from tests.explore.znodes import Answer, Request, has_watch, path_of
 from tests.fakes.result import Result
 
+NOTHING = Received(None, 0, None, 0)
+
 
 class Clients:
     """All clients of a scenario, in all their states."""
@@ -32,13 +35,12 @@ class Clients:
         self._exact: dict[tuple[int, int, Hashable], int] = {}
         self._positions: dict[tuple[int, int], Position] = {}
         self._watching: dict[tuple[int, int], Position] = {}
+        self._last: dict[int, tuple[Received, Client, Run]] = {}
 
     def new(self, index: int) -> ClientState:
         """A client that has received nothing."""
-        nothing = Received(None, 0, None, 0)
-        return ClientState(
-            nothing, self._position(index, nothing), tuple(() for _ in range(self._placement.ensembles))
-        )
+        inboxes = tuple(() for _ in range(self._placement.ensembles))
+        return ClientState(NOTHING, self._position(index, NOTHING), inboxes)
 
     def receive(self, index: int, client: ClientState, ensemble: int, arrival: Arrival) -> ClientState:
         """The client when it has read that."""
@@ -70,12 +72,10 @@ class Clients:
         return number
 
     def _replay(self, index: int, received: Received) -> Position:
-        model, knows = Model(self._placement.ensembles), self._beginning.knows
-        who, mine = self._sessions[index], knows[index] if knows else None
-        client = Client(self._placement, model, who, f"p{index}-", mine, has_total_order=self._has_total_order)
-        run = Run(client, self._programs[index])
-        run.advance()
-        for each in received.all():
+        last, client, run = self._last.pop(index) if index in self._last else self._begin(index)
+        if not received.is_after(last):
+            last, client, run = self._begin(index)
+        for each in received.all()[last.length :]:
             member = client.members[each.ensemble]
             if each.ensemble < 0:
                 client.callbacks.popleft()()
@@ -85,6 +85,7 @@ class Clients:
                 run.heard.add(each.ensemble)
                 member.answer(*member.outbox.popleft(), each.what)
             run.advance()
+        self._last[index] = received, client, run
         outboxes = tuple(tuple(request for request, _ in member.outbox) for member in client.members)
         return Position(
             outboxes,
@@ -95,6 +96,14 @@ class Clients:
             any(outboxes),
             any(has_watch(request) for request in run.calls),
         )
+
+    def _begin(self, index: int) -> tuple[Received, Client, Run]:
+        model, knows = Model(self._placement.ensembles), self._beginning.knows
+        who, mine = self._sessions[index], knows[index] if knows else None
+        client = Client(self._placement, model, who, f"p{index}-", mine, has_total_order=self._has_total_order)
+        run = Run(client, self._programs[index])
+        run.advance()
+        return NOTHING, client, run
 
     def key(self, client: ClientState, model: Model) -> Hashable:
         """What tells a client's states apart: no zxids; but a watch knows the life of a directory by one."""

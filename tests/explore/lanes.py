@@ -10,7 +10,7 @@ the form of the map rises meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -52,16 +52,15 @@ class Violation(AssertionError):
 
 
 class World:
-    """One run of a program, move by move."""
+    """One run of a program, move by move.
 
-    def __init__(self, program: Program) -> None:
+    :param first: the ensembles at its beginning, of :func:`first_model`.
+    """
+
+    def __init__(self, program: Program, first: Model) -> None:
         self.program = program
-        placement = self.placement = ADOPTED if program.pins else Placement(program.ensembles)
-        self.model: Model = _grown_model(program.pins) if program.pins else prepared(placement, [MIRRORED])
-        for path in ("/x", "/guard"):
-            must(self.model.execute(placement.of(path), Create(path, b"", OPEN_ACL_UNSAFE, 0)))
-        if program.ensembles > 1:
-            must(self.model.execute(placement.of(MIRRORED), Create(MIRRORED, b"", OPEN_ACL_UNSAFE, 0)))
+        placement = self.placement = _placement(program)
+        self.model = first.copy()
         self.ports = [Port() for _ in range(placement.ensembles)]
         self.runtime = Runtime()
         self.driver = driver = Driver(make_context(placement), self.ports, nullcontext)
@@ -373,6 +372,19 @@ class World:
         return asked, states, told, closed, user, lanes, of, repr(self.read.told), tuple(self.applied)
 
 
+def first_model(program: Program) -> Model:
+    """The ensembles at the beginning of a program."""
+    placement = _placement(program)
+    model = _grown_model(program.pins) if program.pins else prepared(placement, [MIRRORED])
+    for path in ("/x", "/guard", *([MIRRORED] if program.ensembles > 1 else [])):
+        must(model.execute(placement.of(path), Create(path, b"", OPEN_ACL_UNSAFE, 0)))
+    return model
+
+
+def _placement(program: Program) -> Placement:
+    return ADOPTED if program.pins else Placement(program.ensembles)
+
+
 def _grown_model(pins: Pins) -> Model:
     """What is there at the beginning, and the fences of all that may become a directory."""
     older = None if pins.form is Form.PLAIN else Knows(guess(pins.older))
@@ -391,6 +403,7 @@ class LaneExplorer:
 
     def __init__(self, program: Program) -> None:
         self._program = program
+        self._first = first_model(program)
         self._seen: set[Hashable] = set()
         self.states = self.ends = 0
 
@@ -399,26 +412,32 @@ class LaneExplorer:
         with patch.object(lanes, "MOST_WRITES", self._program.batch):
             waiting: list[tuple[str, ...]] = [()]
             while waiting:
-                waiting += self._visit(waiting.pop())
+                self._descend(waiting)
 
-    def _visit(self, path: Sequence[str]) -> list[tuple[str, ...]]:
+    def _descend(self, waiting: list[tuple[str, ...]]) -> None:
+        """Play the last path, and go on by the last move of each new state: the others wait."""
+        path = waiting.pop()
         try:
-            world = self._play(path)
+            world = World(self._program, self._first)
+            for name in path:
+                world.moves()[name]()
+            while moves := self._visit(world):
+                waiting += [(*path, name) for name in moves]
+                path = waiting.pop()
+                moves[path[-1]]()
         except Violation as violation:
             raise Violation(f"{violation}; by {','.join(path)}") from violation
-        key = world.key()
-        if key in self._seen:
-            return []
-        self._seen.add(key)
-        self.states += 1
-        return [(*path, name) for name in world.moves()]
 
-    def _play(self, path: Sequence[str]) -> World:
-        world = World(self._program)
-        for name in path:
-            world.moves()[name]()
+    def _visit(self, world: World) -> dict[str, Callable[[], None]]:
+        """What may happen next; nothing, if this state has been visited."""
         world.judge()
-        if not any(name.startswith(("serve", "answer", "timer", "put", "read", "fail")) for name in world.moves()):
+        moves = world.moves()
+        if not any(name.startswith(("serve", "answer", "timer", "put", "read", "fail")) for name in moves):
             self.ends += 1
             world.judge_end()
-        return world
+        key = world.key()
+        if key in self._seen:
+            return {}
+        self._seen.add(key)
+        self.states += 1
+        return moves

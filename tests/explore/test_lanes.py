@@ -9,7 +9,7 @@ from parkazoo.kazoo_private import SetData
 from tests.explore.grown import D
 from tests.explore.lane_mutants import LANE_MUTANTS
 from tests.explore.lane_programs import PROGRAMS
-from tests.explore.lanes import LaneExplorer, Violation, World
+from tests.explore.lanes import LaneExplorer, Violation, World, first_model
 
 LEAST_STATES = 20
 COUNT = 24
@@ -37,7 +37,8 @@ class TestLanes(unittest.TestCase):
 
     def test_a_thread_that_has_looked_before_a_directory_moves(self) -> None:
         """Its write goes where those behind it go."""
-        world = World(PROGRAMS["a wrong hint"])
+        program = PROGRAMS["a wrong hint"]
+        world = World(program, first_model(program))
         old = world.lanes.of[D]
         while world.lanes.of[D] is old:
             next(move for name, move in world.moves().items() if name.startswith(("serve", "answer")))()

@@ -16,7 +16,8 @@ from parkazoo.engine.deferred.writes import COMMITTED, DROPPED, FAILED, PENDING,
 from parkazoo.protocol import chain
 from tests.explore.lane_mutants import LaneMutant, Right, nothing
 from tests.explore.lane_programs import PROGRAMS, Program
-from tests.explore.lanes import Violation, World
+from tests.explore.lanes import Violation, World, first_model
+from tests.explore.model import Model
 from tests.explore.mutation import instead
 from tests.interruption import Interruption, interrupted, where_signals_come
 
@@ -73,8 +74,8 @@ class Interrupted(World):
 
     is_interrupted = False
 
-    def __init__(self, program: Program, moves: Sequence[str]) -> None:
-        super().__init__(program._replace(later=len(program.writes), losses=0))
+    def __init__(self, program: Program, first: Model, moves: Sequence[str]) -> None:
+        super().__init__(program._replace(later=len(program.writes), losses=0), first)
         for name in moves:
             self.moves()[name]()
 
@@ -174,10 +175,10 @@ class TestInterrupted(unittest.TestCase):
 
     def check_each(self, program: Program, moves: Sequence[str], step: int = 1) -> int:
         """Interrupt the put that comes behind these moves at each of its points; how many there are."""
-        point = 1
+        first, point = first_model(program), 1
         while True:
             for is_late_first in (True, False):
-                world = Interrupted(program, moves)
+                world = Interrupted(program, first, moves)
                 if not world.interrupt(point):
                     return point - 1
                 try:
@@ -190,11 +191,11 @@ class TestInterrupted(unittest.TestCase):
 
 def before_puts(program: Program) -> Iterator[tuple[str, ...]]:
     """The moves to each state in which the user may put."""
-    seen: set[Hashable] = set()
+    first, seen = first_model(program), set[Hashable]()
     waiting: list[tuple[str, ...]] = [()]
     while waiting:
         moves = waiting.pop()
-        world = Interrupted(program, moves)
+        world = Interrupted(program, first, moves)
         if (key := world.key()) in seen:
             continue
         seen.add(key)

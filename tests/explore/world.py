@@ -41,6 +41,13 @@ class Received:
         self.length: int = previous.length + 1 if previous else 0
         self.exact = -1  # stands for all of it, zxids and all; -1 until it is asked for
 
+    def is_after(self, other: Received) -> bool:
+        """Whether it is the other, or has come behind it."""
+        last = self
+        while last.length > other.length and last.previous is not None:
+            last = last.previous
+        return last is other
+
     def all(self) -> list[Received]:
         """From the first on."""
         found: list[Received] = []
