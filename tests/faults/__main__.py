@@ -34,6 +34,7 @@ def main() -> int:
         "--replace", action="store_true", help="replace all nine servers, one by one, and cause no faults"
     )
     parser.add_argument("--grow", action="store_true", help="one ensemble becomes five meanwhile")
+    parser.add_argument("--move", action="store_true", help="directories of the loads move meanwhile")
     parser.add_argument("--kinds", metavar="KIND", nargs="+", default=KINDS, help=f"of {', '.join(KINDS)}")
     options = parser.parse_args()
     if unknown := [name for name in options.loads if name not in all_loads()]:
@@ -59,9 +60,10 @@ def main() -> int:
             folder,
             tell,
             is_timed=not options.short,
-            has_stress=not options.loads and not options.replace and not options.grow,
+            has_stress=not options.loads and not (options.replace or options.grow or options.move),
             is_replacing=options.replace,
             is_growing=options.grow,
+            has_moves=options.move,
             kinds=options.kinds,
         )
     except LocalClusterError as error:
