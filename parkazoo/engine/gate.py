@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
@@ -14,8 +13,8 @@ from parkazoo.protocol.steps import Request
 class Gate:
     """Passes on operations. While it is shut it keeps them, in their order.
 
-    Each thread inside has an entry in a deque, whose methods need no lock. A signal handler's exception may keep
-    one from leaving: the gate is never empty then.
+    Each call inside has an entry in a set, whose methods need no lock. It is taken away also if a signal handler's
+    exception comes before or behind it: else the gate would never be empty again.
 
     :param pass_on: issues an operation.
     :param refusal: see :class:`Early`.
@@ -31,19 +30,20 @@ class Gate:
         self._make_lock = make_lock
         self._refusal = refusal
         self._kept: Early[Request] | None = None  # while it is shut
-        self._inside: deque[None] = deque()
+        self._inside: set[object] = set()
 
     def call(self, request: Request, reply: Reply | None) -> None:
         """Any thread may call."""
-        self._inside.append(None)  # before it is looked at whether the gate is shut
+        entry = object()
         try:
+            self._inside.add(entry)  # before it is looked at whether the gate is shut
             kept = self._kept
             if kept is None:
                 self._pass_on(request, reply)
             else:
                 kept.call(request, reply)
         finally:
-            self._inside.pop()
+            self._inside.discard(entry)
 
     @property
     def is_empty(self) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import unittest
 from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import Any
 
 from kazoo.exceptions import ConnectionClosedError, ConnectionLoss
 from kazoo.protocol.states import KeeperState
 
+from parkazoo.engine import gate
 from parkazoo.engine.form_change import MOST_POLLS, POLL_S
 from parkazoo.engine.gate import Gate
 from parkazoo.engine.rewatching import AT_ONCE
@@ -20,6 +22,7 @@ from tests.engine.test_session_growth import GrowthTest
 from tests.fakes.client import Client
 from tests.fakes.member import CONNECT_S, SESSION_TIMEOUT_S, STAT, Ensemble
 from tests.fakes.result import Result
+from tests.interruption import each_interruption, where_signals_come
 
 LIMIT_S = (MOST_POLLS + 1) * POLL_S
 
@@ -181,11 +184,11 @@ class TestUnderWay(FormTest):
     def test_a_thread_is_about_to_begin_one(self) -> None:
         """It may send yet, so nothing is said on any connection before it has."""
         client = self.started("a")
-        client.session.gate._inside.append(None)
+        client.session.gate._inside.add(None)
         self.change(client, Form.TOLERANT)
         client.runtime.turn(10 * POLL_S)
         self.assertEqual((self.form(client), self.epochs(client)), (Form.PLAIN, [1]))
-        client.session.gate._inside.pop()
+        client.session.gate._inside.clear()
         client.runtime.turn(POLL_S)
         self.assertEqual((self.form(client), self.epochs(client)), (Form.TOLERANT, [2]))
 
@@ -234,7 +237,7 @@ class TestUnderWay(FormTest):
     def test_stop(self) -> None:
         client = self.started("ab")
         self.list_slowly(client)
-        client.session.gate._inside.append(None)  # so that it stays shut
+        client.session.gate._inside.add(None)  # so that it stays shut
         self.change(client, Form.TOLERANT)
         later, idle = self.call(client, "a"), Result()
         client.session.when_idle(lambda: idle.set("idle"))
@@ -326,6 +329,15 @@ class TestGate(unittest.TestCase):
         self.gate = Gate(fail, Lock, lambda: None)
         self.assertRaises(KeyboardInterrupt, self.gate.call, 1, None)
         self.assertTrue(self.gate.is_empty)
+
+    def test_a_signal_handlers_exception_leaves(self) -> None:
+        def check() -> None:
+            self.assertTrue(self.gate.is_empty)
+
+        points = each_interruption(
+            lambda: partial(self.gate.call, 1, None), check, {gate.__file__}, where_signals_come
+        )
+        self.assertGreater(points, 2)
 
     def test_refused(self) -> None:
         self.gate.fail()

@@ -19,13 +19,13 @@ from parkazoo.admin import read_spread
 from parkazoo.protocol.epochs import Form
 from tests.faults.apart import Apart
 from tests.faults.crew import Crew
+from tests.faults.following import judge_followers
+from tests.faults.freezing import freeze_one
 from tests.faults.load import Fault, Judgement
 
 ABOUT = "One ensemble becomes five: every client follows, and no command needs more than to be repeated"
 # Their judges take it that a path tells the ensemble.
 NOT_OF_GROWTH = ("elsewhere", "ephemerals", "folders", "one_down")
-KIND = "freeze client"
-FREEZE = (0.3, 2.0)  # of the session timeout
 CUT = (1.3, 2.0)  # of it too: so the client loses its session there
 STEP = b" s  "  # in a line that tells of a step
 REST_S = 1.0  # before a command that was refused runs again
@@ -119,12 +119,9 @@ class Growing:
             problems.append(
                 f"the map has form {found.cluster_map.form.word}, on {len(found.cluster_map.placement)}"
             )
-        newest = found.cluster_map.epoch
-        problems += [f"the copy on {name}: {copy.about}" for name, copy in found.copies.items() if copy.is_wrong]
-        behind = [each for each in found.clients if each.map != newest]
-        problems += [f"{each.client}, pid {each.pid}, works by map {each.map}" for each in behind]
-        figures = {"map": newest, "epochs": found.cluster_map.epochs[-1].number, "clients": len(found.clients)}
-        return Judgement(problems, {**figures, **self._figures})
+        followed = judge_followers(found)
+        figures = {**followed.figures, "epochs": found.cluster_map.epochs[-1].number, **self._figures}
+        return Judgement([*problems, *followed.problems], figures)
 
     def _work(self) -> None:
         first_s = time.monotonic()
@@ -148,17 +145,7 @@ class Growing:
             time.sleep(min(REST_S, max(0.0, until_s - time.monotonic())))
 
     def _freeze(self) -> None:
-        """A client, through a part of the change or all of it."""
-        lasts_s = self._session_timeout_s * self._dice.uniform(*FREEZE)
-        with self._crew.one(self._dice.random()) as member:
-            began_s = time.monotonic()
-            self._crew.freeze(member)
-            time.sleep(lasts_s)
-            until_s = time.monotonic()
-            self._crew.thaw(member)
-            manner = "long" if lasts_s > self._session_timeout_s else "brief"
-            fault = Fault(began_s, time.monotonic(), KIND, member.name, manner, began_s, until_s)
-        self._note(fault)
+        self._note(freeze_one(self._crew, self._session_timeout_s, self._dice))
 
     def _cut(self) -> None:
         """One client from the bootstrap ensemble alone, beginning when the command does."""

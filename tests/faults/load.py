@@ -70,12 +70,14 @@ class Run(NamedTuple):
     """What a load is judged by. Records are those of this load alone, in the order of their times.
 
     :param is_timed: whether durations are judged too: not in a test, which only shows them.
+    :param has_moves: whether directories move.
     """
 
     records: Sequence[Record]
     faults: Sequence[Fault]
     session_timeout_s: float
     is_timed: bool = False
+    has_moves: bool = False
 
 
 class Judgement(NamedTuple):

@@ -72,6 +72,7 @@ class Nemesis:
         self._tell = tell
         self._journal = journal
         freeze = _Way(LocalServer.freeze, LocalServer.thaw)
+        self._turns = [threading.RLock() for _ in cluster.ensembles]
         self._ways = {
             "kill": _Way(LocalServer.kill, LocalServer.start),
             "restart": _Way(LocalServer.stop, LocalServer.start),
@@ -92,7 +93,18 @@ class Nemesis:
             if self.problems:
                 break
             self._carry_out(next(self._steps))
+        for turn in self._turns:
+            turn.acquire()
         self._heal()
+
+    def hit(self, plan: Plan) -> None:
+        """Carry out a fault beside the schedule, unless there is one of its ensemble, or there are no more."""
+        turn = self._turns[plan.ensemble]
+        if turn.acquire(blocking=False):
+            try:
+                self._attempt(plan)
+            finally:
+                turn.release()
 
     def _heal(self) -> None:
         """Everything is healed already, unless a fault went wrong."""
@@ -126,6 +138,10 @@ class Nemesis:
         time.sleep(step.quiet_s)
 
     def _attempt(self, plan: Plan) -> None:
+        with self._turns[plan.ensemble]:
+            self._attempt_alone(plan)
+
+    def _attempt_alone(self, plan: Plan) -> None:
         try:
             if plan.kind == "expire":
                 self._expire(plan)
@@ -272,7 +288,7 @@ class Nemesis:
             client.stop()
             client.close()
         now_s = time.monotonic()
-        self._note(Fault(began_s, now_s, plan.kind, f"{member.name} on {ensemble.name}", "", now_s, now_s))
+        self.note(Fault(began_s, now_s, plan.kind, f"{member.name} on {ensemble.name}", "", now_s, now_s))
         return True
 
     @contextlib.contextmanager
@@ -283,9 +299,9 @@ class Nemesis:
         how_long = f", {plan.lasts_s:.1f} s" if plan.lasts_s else ""
         self._tell(f"{plan.kind}: {target}{f' ({plan.manner})' if plan.manner else ''}{how_long}")
         yield marks
-        self._note(Fault(began_s, time.monotonic(), plan.kind, target, plan.manner, *marks))
+        self.note(Fault(began_s, time.monotonic(), plan.kind, target, plan.manner, *marks))
 
-    def _note(self, fault: Fault) -> None:
+    def note(self, fault: Fault) -> None:
         self.faults.append(fault)
         with self._journal.open("a") as journal:
             print(json.dumps(fault._asdict()), file=journal)

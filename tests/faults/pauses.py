@@ -1,4 +1,4 @@
-"""How long requests of `registers` wait where no fault explains it: while the map grows, and otherwise."""
+"""How long requests of `registers` wait where no fault explains it: while the map changes, and otherwise."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ def judge(
     faults: Sequence[Fault],
     commands: Iterable[tuple[float, float]],
     busy_share: float,
+    goal_s: float = GOAL_S,
 ) -> Judgement:
     """A fault explains what touches it or the seconds behind it, if it is of servers or of the client itself.
 
@@ -49,12 +50,12 @@ def judge(
         "of them while a command runs": len(meanwhile),
         "longest while a command runs, s": _longest(meanwhile),
         "longest otherwise, s": _longest(otherwise),
-        "above the goal while a command runs": sum(each.seconds > GOAL_S for each in meanwhile),
-        "above the goal otherwise": sum(each.seconds > GOAL_S for each in otherwise),
+        "above the goal while a command runs": sum(each.seconds > goal_s for each in meanwhile),
+        "above the goal otherwise": sum(each.seconds > goal_s for each in otherwise),
     }
     if busy_share > BUSY_SHARE:
         return Judgement([], figures | {"times": "not judged"})
-    late = [each for each in meanwhile if each.seconds > GOAL_S]
+    late = [each for each in meanwhile if each.seconds > goal_s]
     return Judgement([f"{each.call} of {each.worker} took {each.seconds:.1f} s" for each in late], figures)
 
 

@@ -16,12 +16,16 @@ from typing import Any, NamedTuple
 from parkazoo import ParKazooClient
 from parkazoo.admin import init_map
 from parkazoo.local import LocalCluster, find_java, find_zookeeper
+from parkazoo.protocol.epochs import Form
 from tests import reconfigured
 from tests.faults import apart, emptied, judges, loads, pauses, stress
 from tests.faults.crew import Crew, read_journal, root_of
 from tests.faults.growing import ABOUT as ABOUT_GROWING
 from tests.faults.growing import NOT_OF_GROWTH, Growing
 from tests.faults.load import Fault, Judgement, Load, Record, Run, Worker
+from tests.faults.moving import ABOUT as ABOUT_MOVES
+from tests.faults.moving import ABOUT_HOLDS, NOT_OF_MOVES, Moves
+from tests.faults.moving import GOAL_S as GOAL_OF_HOLDS_S
 from tests.faults.nemesis import Nemesis
 from tests.faults.network import Network, NetworkError
 from tests.faults.processors import Busy
@@ -82,16 +86,19 @@ def run(
     has_stress: bool,
     is_replacing: bool = False,
     is_growing: bool = False,
+    has_moves: bool = False,
     kinds: Sequence[str] = KINDS,
 ) -> Outcome:
     """Everything, from the first server to the judgements. The journals are in `folder` afterwards.
 
     :param is_replacing: all servers are replaced, and there are no faults.
     :param is_growing: the map begins with one ensemble, and gets four more.
+    :param has_moves: directories move.
     :param kinds: of faults.
     :raises LocalClusterError: servers cannot be started.
     """
-    chosen = [load_named(name) for name in names if not (is_growing and name in NOT_OF_GROWTH)]
+    left_out = {*(NOT_OF_GROWTH if is_growing else ()), *(NOT_OF_MOVES if has_moves else ())}
+    chosen = [load_named(name) for name in names if name not in left_out]
     find_java()
     find_zookeeper(tell)  # while there is a network that leads out
     with ExitStack() as stack:
@@ -117,7 +124,8 @@ def run(
         hosts = {each.name: f"{each.hosts},{relays[each.name].address}" for each in cluster.ensembles}
         bootstrap = hosts[cluster.ensembles[0].name]
         first = {cluster.ensembles[0].name: bootstrap}
-        init_map(bootstrap, first if is_growing else hosts)
+        form = Form.GROWN if has_moves and not is_growing else Form.PLAIN
+        init_map(bootstrap, first if is_growing else hosts, form=form.word)
         prepare(bootstrap, chosen)
         anywhere = bootstrap if is_growing else ",".join(hosts.values())
         alone = None
@@ -137,23 +145,32 @@ def run(
             else None
         )
         nemesis: Nemesis | Replacing
+        moves: Moves | None = None
         if is_replacing:
             nemesis = Replacing(cluster, relays, hosts, crew, tell, folder / FAULTS)
         else:
             reach = None if growing is None else lambda: growing.reach
             nemesis = Nemesis(cluster, relays, crew, network, pace, dice, tell, folder / FAULTS, reach, kinds)
+            if has_moves:
+                of_moves = random.Random(f"{seed}/moves")
+                moves = Moves(bootstrap, crew, nemesis, pace.session_timeout_s, of_moves, tell)
         busy = Busy()
         if not crew.problems:
             if growing is not None:
                 growing.begin(minutes)
+            if moves is not None:
+                moves.begin(minutes)
             nemesis.work(minutes)
             if growing is not None:
                 growing.end()
+            if moves is not None:
+                moves.end()
         busy_share = busy.share()
         tell("no more faults")
         crew.wait_progress("after everything was healed")
         time.sleep(pace.quiet_end_s)
         grown = None if growing is None else growing.judgement()
+        moved = None if moves is None else moves.judgement()
         crew.end()
         tell("reading what is there")
         finish(bootstrap, crew, chosen, folder)
@@ -161,7 +178,10 @@ def run(
     tell("judging")
     faults = nemesis.faults if growing is None else [*nemesis.faults, *growing.faults]
     judged = {
-        load.name: (load.about, judge(load, crew, faults, pace.session_timeout_s, is_timed=is_timed))
+        load.name: (
+            load.about,
+            judge(load, crew, faults, pace.session_timeout_s, is_timed=is_timed, has_moves=has_moves),
+        )
         for load in chosen
     }
     judged |= after
@@ -175,6 +195,11 @@ def run(
         if alone is not None:
             of_it = [each for each in records_of(crew, apart.LOAD) if each.worker == apart.NUMBER]
             judged["apart"] = (apart.ABOUT, apart.judge(faults, of_it, alone.ensemble))
+    if moved is not None and moves is not None:
+        judged["moves"] = (ABOUT_MOVES, moved)
+        if pauses.LOAD in names:
+            waited = pauses.judge(records_of(crew, pauses.LOAD), faults, moves.runs, busy_share, GOAL_OF_HOLDS_S)
+            judged["holds"] = (ABOUT_HOLDS, waited)
     outcome = Outcome(judged, faults, nemesis.problems, no_network, network.no_loss if network else "", busy_share)
     if not outcome.problem_count:
         for data in (folder / DATA).glob("*/*/data"):
@@ -249,13 +274,13 @@ def records_of(crew: Crew, load: str) -> list[Record]:
 
 
 def judge(
-    load: Load, crew: Crew, faults: Sequence[Fault], session_timeout_s: float, *, is_timed: bool
+    load: Load, crew: Crew, faults: Sequence[Fault], session_timeout_s: float, *, is_timed: bool, has_moves: bool
 ) -> Judgement:
     """What became of a load's promise."""
     records = sorted(records_of(crew, load.name) + crew.endings.get(load.name, []), key=lambda each: each.at_s)
     problems = [problem for name, problem in crew.problems if name == load.name]
     try:
-        judged = judges.judge(load.name, Run(records, faults, session_timeout_s, is_timed))
+        judged = judges.judge(load.name, Run(records, faults, session_timeout_s, is_timed, has_moves))
     except Exception:
         return Judgement([*problems, f"it cannot be judged: {traceback.format_exc()}"], {})
     return Judgement([*problems, *judged.problems], judged.figures)

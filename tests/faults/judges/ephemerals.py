@@ -60,6 +60,7 @@ class Made:
     """An ephemeral. Times at which things were begun or done; infinite if they were not.
 
     :param begun_s: its session may have begun as late as that.
+    :param ensemble: where it is; empty if its directory may have moved, and then its session may be a later one's.
     :param proved_s: its session still lived then.
     :param ended_s: and had ended by then.
     """
@@ -102,7 +103,7 @@ class Made:
         is_of_servers = fault.kind not in ("kill client", "freeze client", "expire")
         is_of_leader = fault.manner != "follower"
         is_here = is_of_servers and fault.target.startswith(self.ensemble)
-        return is_here and (is_of_leader or fault.began_s <= self.begun_s)
+        return is_here and (is_of_leader or not self.ensemble or fault.began_s <= self.begun_s)
 
 
 def _made(run: Run) -> dict[tuple[str, str], Made]:

@@ -4,7 +4,8 @@ The judge checks for each process and znode: reads do not go back. A watch gets 
 it was refused. The event is the change that comes next after what was read when the watch was set, and does not
 come before that change was begun (for a known gap see History.is_gone_after_first_child). If the process reads
 something newer, the watch gets an event, at least that of a lost connection, within a session timeout, or at all
-if the run is not timed.
+if the run is not timed. If directories move, a read that shows no data is judged if another shows which data that
+was.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ CREATED, CHANGED, DELETED, CHILD, NONE = "CREATED", "CHANGED", "DELETED", "CHILD
 CHANGES_OF_DATA = ("create", "set", "delete")
 CHANGES_OF_CHILDREN = ("create", "add", "drop", "delete")
 EVENTS = {"create": CREATED, "set": CHANGED, "delete": DELETED, "add": CHILD, "drop": CHILD}
+UNKNOWN = "what nobody has read"
 Value = Any  # of data: the number of a change; of children: their sorted names; None if there is no znode
 
 
@@ -36,8 +38,10 @@ def judge(run: Run) -> Judgement:
     for record in run.records:
         fields, process = record.fields, (record.worker, record.life)
         if record.what in ("armed", "read"):
-            reading = Reading(record.at_s, _value(values, record))
-            readings[(*process, fields["path"], _aspect(fields["kind"]))].append(reading)
+            value = _value(values, record)
+            reading = None if value == UNKNOWN and run.has_moves else Reading(record.at_s, value)
+            if reading is not None:
+                readings[(*process, fields["path"], _aspect(fields["kind"]))].append(reading)
         if record.what in ("armed", "refused", "event"):
             name = f"{by_life[process].name}: watch {fields['watch']} on the {fields['kind']} of {fields['path']}"
             watch = Watch(name, by_life[process], fields["path"], _aspect(fields["kind"]))
@@ -249,7 +253,7 @@ def read_histories(run: Run) -> tuple[dict[str, History], list[str]]:
 
 
 def _values(run: Run) -> dict[tuple[str, int, int], int]:
-    """What the data of a znode was, by path, czxid and version."""
+    """What the data of a znode was, by path, czxid, ctime and version."""
     return {
         (record.fields["path"], *record.fields["znode"]): record.fields["value"]
         for record in run.records
@@ -258,8 +262,8 @@ def _values(run: Run) -> dict[tuple[str, int, int], int]:
 
 
 def _value(values: dict[tuple[str, int, int], int], record: Record) -> Value:
-    """What a read says; of one that shows no data, by the versions."""
+    """What a read says; of one that shows no data, by the numbers that a move does not carry."""
     fields = record.fields
     if "value" in fields or fields["znode"] is None:
         return fields.get("value")
-    return values.get((fields["path"], *fields["znode"]), f"czxid and version {fields['znode']}")
+    return values.get((fields["path"], *fields["znode"]), UNKNOWN)

@@ -25,7 +25,6 @@ class CounterLoad:
     processes = 3
 
     def prepare(self, client: Any, root: str) -> None:
-        catching_up.prepare(client, root)
         client.Counter(f"{root}/sum").__add__(0)
 
     def work(self, worker: Worker) -> None:
@@ -33,7 +32,7 @@ class CounterLoad:
         counter = client.Counter(f"{worker.root}/sum")
 
         def read() -> int:
-            catching_up.refresh(client, worker.root, worker.root)
+            catching_up.refresh(client, worker.root)
             return int(counter.value)
 
         while not worker.is_over():

@@ -12,7 +12,6 @@ from typing import Any
 from kazoo.exceptions import NodeExistsError
 
 from parkazoo import DeferredError
-from tests.faults import catching_up
 from tests.faults.load import InterruptedCallError, Worker
 from tests.faults.retries import until_answered
 
@@ -26,7 +25,6 @@ class DeferredLoad:
     processes = 3
 
     def prepare(self, client: Any, root: str) -> None:
-        catching_up.prepare(client, root)
         for number in range(DIRECTORIES):
             client.create(f"{root}/d{number}")
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from kazoo.exceptions import NoNodeError
 
+from parkazoo.protocol.epochs import Form
 from tests.faults import catching_up
 from tests.faults.load import Worker
 from tests.faults.retries import LOST, beating
@@ -35,7 +36,6 @@ class EphemeralsLoad:
     processes = 4
 
     def prepare(self, client: Any, root: str) -> None:
-        catching_up.prepare(client, root)
         for directory in _directories(client, root):
             client.create(directory)
 
@@ -53,7 +53,7 @@ class EphemeralsLoad:
         while not worker.is_over():
             for each in directories.items():
                 with suppress(*LOST):
-                    _look(client, worker.root, *each, worker.record)
+                    _look(client, *each, worker.record)
             worker.pause(POLL_S)
         client.stop()
 
@@ -99,19 +99,20 @@ class EphemeralsLoad:
     def finish(self, client: Any, root: str, record: Any) -> None:
         deadline_s = time.monotonic() + WAIT_FOR_DEAD_S
         directories = _directories(client, root)
-        while sum(len(_look(client, root, *each, record)) for each in directories.items()):
+        while sum(len(_look(client, *each, record)) for each in directories.items()):
             if time.monotonic() > deadline_s:
                 break
             time.sleep(POLL_S)
 
 
 def _directories(client: Any, root: str) -> dict[str, str]:
-    """By path: the ensemble of their children; as many of each."""
+    """By path: the ensemble of their children, as many of each; no name if directories may move."""
     placement = client.cluster_map.make_placement()
     found: dict[str, list[str]] = {name: [] for name in client.cluster_map.names}
     for number in itertools.count():
         if all(len(paths) == DIRECTORIES_OF_AN_ENSEMBLE for paths in found.values()):
-            return {path: name for name, paths in found.items() for path in paths}
+            can_move = client.cluster_map.form is Form.GROWN
+            return {path: "" if can_move else name for name, paths in found.items() for path in paths}
         path = f"{root}/{number}"
         paths = found[client.cluster_map.names[placement.of_children(path)]]
         if len(paths) < DIRECTORIES_OF_AN_ENSEMBLE:
@@ -119,9 +120,9 @@ def _directories(client: Any, root: str) -> dict[str, str]:
     raise AssertionError
 
 
-def _look(client: Any, root: str, directory: str, ensemble: str, record: Any) -> list[str]:
+def _look(client: Any, directory: str, ensemble: str, record: Any) -> list[str]:
     began_s = time.monotonic()
-    catching_up.refresh(client, root, directory)
+    catching_up.refresh(client, directory)
     names: list[str] = client.get_children(directory)
     record("listed", directory=directory, ensemble=ensemble, began=began_s, names=names)
     return names

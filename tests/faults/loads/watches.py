@@ -35,7 +35,6 @@ class WatchesLoad:
     processes = 3
 
     def prepare(self, client: Any, root: str) -> None:
-        catching_up.prepare(client, root)
         for base in {path.rpartition("/")[0] for path in _directories(client, root)}:
             client.create(base)
 
@@ -131,7 +130,7 @@ class Writer:
 
     def _find(self, path: str) -> None:
         """Look what is there: no other worker changes it."""
-        catching_up.refresh(self._client, self._worker.root, path.rpartition("/")[0], path)
+        catching_up.refresh(self._client, path.rpartition("/")[0], path)
         stat = None
         try:
             value, stat = self._client.get(path)
@@ -207,8 +206,8 @@ class Watcher:
 
 
 def _znode(stat: Any) -> list[int] | None:
-    """What tells the state of a znode's data from all others of its path."""
-    return stat and [stat.czxid, stat.version]
+    """What tells the state of a znode's data from all others of its path; ensembles may have the same czxids."""
+    return stat and [stat.czxid, stat.ctime, stat.version]
 
 
 LOAD = WatchesLoad()
