@@ -6,7 +6,6 @@ import random
 import unittest
 from collections.abc import Mapping
 
-from parkazoo.admin.rebalancing import rules_allow
 from parkazoo.admin.rebalance_plan import (
     MOST_MOVES,
     NEAR,
@@ -15,6 +14,7 @@ from parkazoo.admin.rebalance_plan import (
     branches_of,
     make_plan,
 )
+from parkazoo.admin.rebalancing import rules_allow
 from parkazoo.admin.write_counts import DirectoryWrites
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form, Rule

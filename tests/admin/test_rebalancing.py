@@ -181,7 +181,8 @@ class CommandTest(RebalanceCase):
         self.assertRegex(
             out, r"(?s)moves, each with all below.*writes/s +.*znodes.*a +│ b +│ /0 +│ +100\.0 │ +10 "
         )
-        self.assertRegex(out, r"(?s)ensemble +┃ weight ┃ share ┃ +now ┃ +then.*a +│ +1 │ 200\.0 │ 600\.0 │ 200\.0 ")
+        ensembles = r"(?s)ensemble +┃ weight ┃ share ┃ +now ┃ +then.*a +│ +1 │ 200\.0 │ 600\.0 │ 200\.0 "
+        self.assertRegex(out, ensembles)
         self.assertRegex(out, "dry run: nothing was written\n$")
 
     def test_a_refusal(self) -> None:
