@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -318,6 +318,9 @@ class DirectoryMove:
         home, seen, move = self._find(known)
         if self._take_back_left(known, home, seen, move.generation, by_force=False):
             self.rise.tell("took back what an interrupted command had begun")
+        if seen.moved:
+            self._finish_left(known, home, seen.moved)
+            raise _AgainError
         if move.source == move.target:
             update_copies(self.clients, known.bootstrap)  # a command may have been interrupted
             return True
@@ -581,7 +584,13 @@ class DirectoryMove:
         """When all clients have left the old place, deletes it."""
         known = self._await_all(known, move.source)
         home = self._find_home(known)
-        while home is not None and home.old(move.name) is not None:
+        if home is not None:
+            self._delete_old(move, home)
+        self._leave(known, move)
+        self.rise.tell(f"deleted what was on {move.source}")
+
+    def _delete_old(self, move: Moving, home: MovingHome) -> None:
+        while home.old(move.name) is not None:
             mark = old_mark_of(move.name)
             path, fence = self._fence(move.source)
             if home.old(move.name) is None:  # behind the fence: this is still the life that has moved
@@ -589,8 +598,24 @@ class DirectoryMove:
             check = (home.mark(mark), -1) if move.generation == NATIVE else (path, fence.version)
             if delete_place(self._original_of(move, home), check, self.per_second):
                 home.take_mark(mark)
-        self._leave(known, move)
-        self.rise.tell(f"deleted what was on {move.source}")
+
+    def _finish_left(self, known: ClusterMap, home: MovingHome, moved: Sequence[str]) -> None:
+        """Deletes old places that no map names any more: it was made anew."""
+        for name in moved:
+            if (data := home.old(name)) is None:
+                continue
+            pin = decode_pin(data)
+            if pin is None:  # somebody else's
+                source, generation = known.names[known.make_placement().of_children(self.path)], ""
+            elif pin.is_native:
+                source, generation = home.client.name, NATIVE
+            else:
+                source, generation = pin.on, pin.generation
+            if source not in self.clients:
+                raise ClusterMapError(f"an earlier move has left a place on {source}, which the map does not name")
+            known = self._await_all(known, source)
+            self._delete_old(Moving(self.path, name, source, generation, source), home)
+            self.rise.tell(f"deleted what an earlier move had left on {source}")
 
     # ---- step 1: what is left over -----------------------------------------------------------------
 

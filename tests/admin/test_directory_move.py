@@ -390,6 +390,28 @@ class TestEnds(MoveCase):
                 self.assert_whole("a")
         self.assertGreater(number, 20)
 
+    def test_a_map_made_anew(self) -> None:
+        """It does not name a move that has switched: the old place goes all the same."""
+
+        def crash_if_switched() -> None:
+            move = self.published().move
+            if move is not None and move.has_switched:
+                raise CrashError
+
+        for ensemble in self.ensembles.values():
+            ensemble.before_write = crash_if_switched
+        session, run = self.command()
+        with self.worker_works(), self.assertRaises(CrashError):
+            run()
+        self.end_session(session)
+        for ensemble in self.ensembles.values():
+            ensemble.before_write = lambda: None
+            ensemble.write(SetData(MAP, self.published().with_move(None).to_json(), -1))
+        with self.worker_works():
+            self.move()
+        self.assertEqual(self.told[-1], "deleted what an earlier move had left on a")
+        self.assert_whole("b")
+
     def test_while_connections_are_lost(self) -> None:
         for seed in range(40):
             with self.subTest(seed):
