@@ -28,6 +28,7 @@ from parkazoo.admin.registrations import ClientList, RegisteredClient, describe_
 from parkazoo.admin.removal import remove_ensemble
 from parkazoo.admin.rise import Waiting
 from parkazoo.admin.rotation import add_identity, remove_identity
+from parkazoo.admin.several_moves import SeveralMoves, move_below, move_off
 from parkazoo.admin.shares import Left, add_rule, change_weights, describe_rule, find_left, remove_rule
 from parkazoo.admin.spread import MapSpread, read_spread
 from parkazoo.admin.status import ClusterStatus, check_map, read_status
@@ -52,6 +53,7 @@ __all__ = [
     "MapSpread",
     "RegisteredClient",
     "Rule",
+    "SeveralMoves",
     "Strangers",
     "UnconfirmedError",
     "Waiting",
@@ -77,7 +79,9 @@ __all__ = [
     "grow_map",
     "init_map",
     "list_clients",
+    "move_below",
     "move_directory",
+    "move_off",
     "read_history",
     "read_map",
     "read_spread",

@@ -270,7 +270,7 @@ def _limited(measured: Measured) -> Iterator[Sentence]:
     else:
         yield Sentence(
             "uneven",
-            f"{told} {fullest} limits you: as the writes are spread, all together carry "
+            f"{told} {fullest} is the first to limit you: as the writes are spread, all together carry "
             f"{1 / shares[fullest]:.1f} times as much as {fullest} alone, and {1 / even[fullest]:.1f} times if "
             f"it had the {even[fullest]:.0%} of its weight.{_by_whom(measured, fullest)}",
             {**figures, "directories": _hottest_of(measured, fullest)},

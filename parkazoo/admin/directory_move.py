@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,6 +34,7 @@ from parkazoo.admin.moving.immovable import (
     verify_target,
 )
 from parkazoo.admin.moving.place import TreePlace, look
+from parkazoo.admin.moving.promotion import finish_promotion
 from parkazoo.admin.moving.taking_back import delete_place, end_guard, remove_copy
 from parkazoo.admin.moving.term_writes import TakenOverError
 from parkazoo.admin.publish import Change, publish_on, verify_identity
@@ -44,7 +45,7 @@ from parkazoo.admin.strays import SHOWN
 from parkazoo.admin.whereabouts import By, trace
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.moving import MOVES, NATIVE, Moving, mark_of, old_mark_of, term_of
+from parkazoo.protocol.moving import MOVES, NATIVE, Moving, guard, mark_of, old_mark_of, term_of
 from parkazoo.protocol.pin import decode_pin, encode_pin
 from parkazoo.protocol.placement import (
     MIRRORS,
@@ -62,12 +63,14 @@ from parkazoo.types import ZnodeStat
 
 HOLD_S = 1.0  # clients hold their operations meanwhile
 HOLD_POLL_S = 0.02
+WANTED_S = 0.1  # so often it looks whether the move has been called off
 ATTEMPTS = 3
 LOSSES = 5  # of connections, one after the other
 NOT_CARRIED = (
     "a copied znode has the data, ACL, versions and sequence numbers of the original; czxid, mzxid, pzxid, ctime "
     "and mtime are new, and may be lower"
 )
+NOT_HELD = "a client has waited too long, or deleted it, or another command has come"
 CALLED_OFF = (
     "was called off meanwhile, by --abort or another command: run the command again if it is to move all the same"
 )
@@ -107,12 +110,12 @@ def move_directory(
     options = {**client_options, "auth_data": list(auth)}
     rise = Rise(options, timeout_s, tell, on_wait, dry_run, True, strangers_gone)
     known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
-    moving = _DirectoryMove(path, to, rise, progress)
+    moving = DirectoryMove(path, to, rise, progress)
     while True:
         with rise.connected(known) as clients:
             try:
                 return moving.run(known, clients)
-            except _MoreEnsemblesError:
+            except MoreEnsemblesError:
                 known = read_primary(clients[known.bootstrap]).map
 
 
@@ -135,9 +138,29 @@ def abort_move(
     options = {**client_options, "auth_data": list(auth)}
     rise = Rise(options, timeout_s, tell, lambda waiting: None, False, True, True)
     known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
-    moving = _DirectoryMove(path, None, rise, lambda done, total: None)
+    moving = DirectoryMove(path, None, rise, lambda done, total: None)
     with rise.connected(known) as clients:
         return moving.abort(known, clients)
+
+
+GoOn = Callable[[], None]  # by an error it ends what is at work
+
+
+def for_ever() -> None:
+    pass
+
+
+def now_and_then(verify: GoOn) -> GoOn:
+    """Calls it not more often than it takes to react soon."""
+    last_s = time.monotonic()
+
+    def go_on() -> None:
+        nonlocal last_s
+        if time.monotonic() - last_s >= WANTED_S:
+            verify()
+            last_s = time.monotonic()
+
+    return go_on
 
 
 class _CalledOffError(Exception):
@@ -148,12 +171,12 @@ class _AgainError(Exception):
     """Reports that the map, or the directory, is not as it was read."""
 
 
-class _MoreEnsemblesError(Exception):
+class MoreEnsemblesError(Exception):
     """Reports that ensembles have come, to which this command is not connected."""
 
 
 @dataclass
-class _DirectoryMove:
+class DirectoryMove:
     """The moves of one directory by one command, which may try several times.
 
     :param to: None until it is known.
@@ -175,6 +198,11 @@ class _DirectoryMove:
     reasons: list[str] = field(default_factory=list)
     is_waiting: bool = False
     losses: int = 0
+
+    def rehearse(self, known: ClusterMap, clients: Mapping[str, AdminClient]) -> None:
+        """Tells what would be done, by a map that need not be the newest."""
+        self._use(known, clients)
+        self._rehearse(known)
 
     def run(self, known: ClusterMap, clients: Mapping[str, AdminClient]) -> ClusterMap:
         """Goes on as the map says, until there is nothing more to do."""
@@ -257,13 +285,13 @@ class _DirectoryMove:
         found = trace(known, self.clients, self.path)
         return self._home(known, found.d) if found.is_there else None
 
-    def _copy_of(self, move: Moving) -> TreePlace:
-        return TreePlace(self.clients[move.target], mirror_path(self.path, move.name))
+    def _copy_of(self, move: Moving, go_on: GoOn = for_ever) -> TreePlace:
+        return TreePlace(self.clients[move.target], mirror_path(self.path, move.name), go_on=go_on)
 
-    def _original_of(self, move: Moving, home: MovingHome) -> TreePlace:
+    def _original_of(self, move: Moving, home: MovingHome, go_on: GoOn = for_ever) -> TreePlace:
         if move.generation == NATIVE:
-            return TreePlace(home.client, home.path, OURS)
-        return TreePlace(self.clients[move.source], mirror_path(self.path, move.generation))
+            return TreePlace(home.client, home.path, OURS, go_on)
+        return TreePlace(self.clients[move.source], mirror_path(self.path, move.generation), go_on=go_on)
 
     def _fence(self, name: str) -> tuple[str, ZnodeStat]:
         """Path and stat of the directory's fence on an ensemble."""
@@ -279,11 +307,14 @@ class _DirectoryMove:
         home, seen, move = self._find(known)
         if self._take_back_left(known, home, seen, move.generation, by_force=False):
             self.rise.tell("took back what an interrupted command had begun")
+        if seen.moved:
+            self._finish_left(known, home, seen.moved)
+            raise _AgainError
         if move.source == move.target:
             update_copies(self.clients, known.bootstrap)  # a command may have been interrupted
             return True
         if self.entered:
-            raise ClusterMapError(f"the move of {shown(self.path)} {CALLED_OFF}")
+            raise self._called_off()
         if len(self.reasons) >= ATTEMPTS:
             told = "".join(f"\n  {reason}" for reason in dict.fromkeys(self.reasons))
             raise ClusterMapError(
@@ -328,12 +359,10 @@ class _DirectoryMove:
         place = self._original_of(move, home)
         original = look(place)
         if not original:
-            if home.data() != seen.data:
+            if not self.rise.dry_run and not seen.is_native:
+                finish_promotion(home, seen, place, *self._fence(move.source))
+            if not self.rise.dry_run:
                 raise _AgainError
-            raise ClusterMapError(
-                f"{shown(self.path)} has no child and no mirror, so there is nothing to move: "
-                "a directory that programs delete and make anew goes where the map says"
-            )
         verify_owners(place, original, self.path)
         verify_deletable(place, original)
         return Both(original)
@@ -345,21 +374,28 @@ class _DirectoryMove:
         if seen.is_native:
             home.let_marks_be_left()
             home.verify_rights(move.name, seen)
-        client, place, source = self.clients[move.target], self._copy_of(move), self._original_of(move, home)
+        client, is_mine = self.clients[move.target], guard(move.name)
+
+        def verify_wanted() -> None:
+            if not client.is_there(is_mine):
+                raise TakenOverError(f"{is_mine} on {client} is gone")
+
+        go_on = now_and_then(verify_wanted)
+        place, source = self._copy_of(move, go_on), self._original_of(move, home, go_on)
         client.make(MOVES, b"", client.call("get_acls", MIRRORS)[0])
         copy = MovingCopy.begin(place, move.name, original.original[TOP].acl)
         try:
             brought = copy.bring(source, original, progress=self.progress)
             self.rise.tell(f"copied {len(brought.original) - 1:,} znodes from {move.source} to {move.target}")
-            known = self._await_all(known, move.source)  # the copy has taken its time
+            known = self._await_all(known, move.source, go_on)  # the copy has taken its time
             self.brought[move.name] = copy.bring(source, brought)
             if home.leave_mark(move.name) and home.data() == seen.data:
                 published = self._announce(known, move)
         except NotExactError as error:
             self.reasons.append(str(error))
         except TakenOverError:
-            if not client.is_there(place.path):
-                raise ClusterMapError(f"the move of {shown(self.path)} {CALLED_OFF}") from None
+            if not client.is_there(is_mine):
+                raise self._called_off() from None
         except LostError:
             raise
         except ClusterMapError:
@@ -387,14 +423,15 @@ class _DirectoryMove:
     ) -> ClusterMap:
         def change_if_connected(newest: ClusterMap) -> ClusterMap:
             if not newest.ensembles.keys() <= self.clients.keys():
-                raise _MoreEnsemblesError
+                raise MoreEnsemblesError
             return change(newest)
 
         return publish_on(clients or self.clients, known, change_if_connected)
 
-    def _await_all(self, known: ClusterMap, source: str) -> ClusterMap:
+    def _await_all(self, known: ClusterMap, source: str, go_on: GoOn = for_ever) -> ClusterMap:
         """Waits until all clients with a session there work by the newest map. Nobody is held meanwhile."""
         while True:
+            go_on()
             known = update_copies(self.clients, known.bootstrap).map
             waiting = find_behind({source: self.clients[source]}, known)
             if waiting is not None and not waiting.behind:
@@ -436,11 +473,14 @@ class _DirectoryMove:
             )
             return
         if reason is None:
-            reason = _CalledOffError("a client has waited too long, or deleted it, or another command has come")
+            reason = _CalledOffError(NOT_HELD)
+        is_aborted = self.entered == move.name and self._is_taken_back(move)
         self.rise.tell(f"called off after {held_ms:.0f} ms: {reason}")
         self._give_up(known, move, home)
         if isinstance(reason, ClusterMapError) and not isinstance(reason, NotExactError):
             raise reason
+        if is_aborted:
+            raise self._called_off()
         self.reasons.append(str(reason))
 
     def _take_up(self, known: ClusterMap, move: Moving, home: MovingHome) -> None:
@@ -456,19 +496,35 @@ class _DirectoryMove:
 
         :raises TakenOverError: another command is at it.
         """
-        place = self._copy_of(move)
+        mark = home.mark(mark_of(move.name))
+
+        def verify_held() -> None:
+            if not home.client.is_there(mark):
+                raise _CalledOffError(NOT_HELD)
+
+        go_on = now_and_then(verify_held)
+        place = self._copy_of(move, go_on)
         copy = MovingCopy.take_over(place, move.name)
         if copy is not None:
-            self._await_hold(known, move, began_s)
-            copy.make_exact(self._original_of(move, home), self.brought.get(move.name, UNSEEN))
+            self._await_hold(known, move, began_s, go_on)
+            copy.make_exact(self._original_of(move, home, go_on), self.brought.get(move.name, UNSEEN))
             copy.seal()
         if not is_sealed(place):
             if self.entered == move.name:
-                raise ClusterMapError(f"the move of {shown(self.path)} {CALLED_OFF}")
+                raise self._called_off()
             raise _CalledOffError("an interrupted command has begun to take it back")
 
-    def _await_hold(self, known: ClusterMap, move: Moving, began_s: float) -> None:
+    def _is_taken_back(self, move: Moving) -> bool:
+        """Whether another command has begun to, such as --abort: a client deletes nothing but the mark."""
+        place = self._copy_of(move)
+        return not is_sealed(place) and not place.client.is_there(guard(move.name))
+
+    def _called_off(self) -> ClusterMapError:
+        return ClusterMapError(f"the move of {shown(self.path)} {CALLED_OFF}")
+
+    def _await_hold(self, known: ClusterMap, move: Moving, began_s: float, go_on: GoOn) -> None:
         while True:
+            go_on()
             waiting = find_behind({move.source: self.clients[move.source]}, known)
             if waiting is None:
                 raise _AgainError
@@ -517,7 +573,13 @@ class _DirectoryMove:
         """When all clients have left the old place, deletes it."""
         known = self._await_all(known, move.source)
         home = self._find_home(known)
-        while home is not None and home.old(move.name) is not None:
+        if home is not None:
+            self._delete_old(move, home)
+        self._leave(known, move)
+        self.rise.tell(f"deleted what was on {move.source}")
+
+    def _delete_old(self, move: Moving, home: MovingHome) -> None:
+        while home.old(move.name) is not None:
             mark = old_mark_of(move.name)
             path, fence = self._fence(move.source)
             if home.old(move.name) is None:  # behind the fence: this is still the life that has moved
@@ -525,8 +587,24 @@ class _DirectoryMove:
             check = (home.mark(mark), -1) if move.generation == NATIVE else (path, fence.version)
             if delete_place(self._original_of(move, home), check):
                 home.take_mark(mark)
-        self._leave(known, move)
-        self.rise.tell(f"deleted what was on {move.source}")
+
+    def _finish_left(self, known: ClusterMap, home: MovingHome, moved: Sequence[str]) -> None:
+        """Deletes old places that no map names any more: it was made anew."""
+        for name in moved:
+            if (data := home.old(name)) is None:
+                continue
+            pin = decode_pin(data)
+            if pin is None:  # somebody else's
+                source, generation = known.names[known.make_placement().of_children(self.path)], ""
+            elif pin.is_native:
+                source, generation = home.client.name, NATIVE
+            else:
+                source, generation = pin.on, pin.generation
+            if source not in self.clients:
+                raise ClusterMapError(f"an earlier move has left a place on {source}, which the map does not name")
+            known = self._await_all(known, source)
+            self._delete_old(Moving(self.path, name, source, generation, source), home)
+            self.rise.tell(f"deleted what an earlier move had left on {source}")
 
     # ---- step 1: what is left over -----------------------------------------------------------------
 
@@ -607,7 +685,7 @@ class _DirectoryMove:
         if source == target:
             return
         original = self._verify(known, home, seen, move).original
-        tell, number = self.rise.tell, len(original) - 1
+        tell, number = self.rise.tell, max(0, len(original) - 1)
         tell(f"would copy {number:,} znodes from {source} to {target}. {NOT_CARRIED}")
         tell(f"would publish map {known.epoch + 1}: clients hold what they do at {shown(self.path)} and below")
         tell(f"would switch when all clients with a session on {source} are ready; after {HOLD_S:g} s not at all")

@@ -37,6 +37,7 @@ SEES = {
 }
 ALLOW = "4lw.commands.whitelist=srvr,conf,mntr,cons in its zoo.cfg, and a restart"
 ALIKE = "give all servers of the ensemble the same line in zoo.cfg, and restart them one by one"
+SAME_FLAG = "give all its servers the same -Djute.maxbuffer, by SERVER_JVMFLAGS, and restart them one by one"
 JUTE = "jute.maxbuffer"
 MORE = f"more than {DEFAULT_LIMIT}"
 LOG_APART = "dataLogDir"
@@ -333,7 +334,7 @@ def _judge_limits(told: Sequence[Inquiry]) -> Iterator[HealthFinding]:
                     each.ensemble,
                     (each.server,),
                     f"{host} has {number:,} of {most:,.0f} connections (maxClientCnxns)",
-                    "the server closes further ones from there as they come",
+                    "when all are used, the server closes further ones from there at once",
                     "raise maxClientCnxns in zoo.cfg, or have programs there share clients",
                 )
         opened, limit = (number_of(each.monitor, f"{name}_file_descriptor_count") for name in ("open", "max"))
@@ -382,7 +383,7 @@ def _judge_buffers(
                 each.ensemble,
                 (each.server,),
                 f"{JUTE} is {limit or 'not seen'}",
-                "whether the servers agree on it cannot be seen",
+                "how large it is, and whether the servers agree, cannot be seen",
                 "compare it on the servers; an AdminServer tells it (--admin-port)",
             )
 
@@ -399,7 +400,13 @@ def _judge_differences(
             values[setting][name] = {*by_value}
             if len(by_value) > 1:
                 yield HealthFinding(
-                    WARNING, SETTINGS, name, tuple(own), f"{setting}: {_spread(by_value)}", meaning, ALIKE
+                    WARNING,
+                    SETTINGS,
+                    name,
+                    tuple(own),
+                    f"{setting}: {_spread(by_value)}",
+                    meaning,
+                    SAME_FLAG if setting == JUTE else ALIKE,
                 )
     for setting, meaning in BETWEEN.items():
         alone = {name: next(iter(each)) for name, each in values[setting].items() if len(each) == 1}

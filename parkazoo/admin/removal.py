@@ -120,7 +120,7 @@ def _rehearse(known: ClusterMap, name: str, held: StillHeld, rise: Rise) -> None
     if leaving != known:
         rise.tell(f"would publish {with_epoch(leaving)}: no new directory goes to {name}")
     if held:
-        rise.tell(f"would stop there: {held.describe()}")
+        rise.tell(f"would stop there: {held.describe(name)}")
     else:
         gone = leaving.without(name)
         rise.tell(f"would publish map {gone.epoch}, without {name}, when all clients work by map {leaving.epoch}")
@@ -147,8 +147,8 @@ def _take_out(known: ClusterMap, name: str, rise: Rise) -> ClusterMap:
     with _connected(known, rise) as clients:
         if held := find_held(known, name, clients):
             raise ClusterMapError(
-                f"{name} is leaving, but still needed: {held.describe()}\nRun the same command again when that is "
-                f"gone. `parkazoo map weight {name}=1` has {name} stay"
+                f"{name} is leaving, but still needed: {held.describe(name)}\nRun the same command again when "
+                f"that is gone. `parkazoo map weight {name}=1` has {name} stay"
             )
 
     def go(before: ClusterMap) -> ClusterMap:

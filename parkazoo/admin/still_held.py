@@ -21,6 +21,7 @@ class StillHeld(NamedTuple):
     :param znodes: how many have their place there.
     :param shown: some of the directories, by path, with the number of their children.
     :param lost: mirrors there that no pin names. :param strange: znodes there that no client of the cluster sees.
+    :param moving: a directory that moves, and has a mirror there that its pin does not name, or will not.
     """
 
     directories: tuple[str, ...] = ()
@@ -28,12 +29,16 @@ class StillHeld(NamedTuple):
     shown: tuple[tuple[str, int], ...] = ()
     lost: tuple[str, ...] = ()
     strange: tuple[str, ...] = ()
+    moving: str = ""
 
     def __bool__(self) -> bool:
-        return bool(self.directories or self.lost or self.strange)
+        return bool(self.directories or self.lost or self.strange or self.moving)
 
-    def describe(self) -> str:
-        """Returns lines that say what it is, and what to do."""
+    def describe(self, name: str) -> str:
+        """Returns lines that say what it is, and what to do.
+
+        :param name: of the ensemble.
+        """
         lines = []
         if number := len(self.directories):
             lines.append(
@@ -45,7 +50,12 @@ class StillHeld(NamedTuple):
                 lines.append(f"  and {number - len(self.shown):,} more")
             lines.append(
                 "A directory keeps its place until it is deleted, even without a child; another one goes "
-                "elsewhere. `parkazoo map move` takes the children of one to another ensemble"
+                f"elsewhere. `parkazoo map drain {name} --move` takes the children of all to other ensembles"
+            )
+        if self.moving:
+            lines.append(
+                f"{self.moving} moves, and has a mirror there: wait for its end, or run `parkazoo map move "
+                f"{self.moving}`"
             )
         if self.lost:
             told = ", ".join(self.lost[:SHOWN])
@@ -92,6 +102,8 @@ def find_held(known: ClusterMap, name: str, clients: Mapping[str, AdminClient]) 
     pinned = {path: mirror for each in seen.values() for path, mirror in each.pinned.items()}
     directories = sorted(pinned)
     mirrors = {logical(join(MIRRORS, each)) for each in client.children(MIRRORS)}
+    lost = mirrors.difference(directories)
+    moving = known.move.directory if known.move is not None and known.move.directory in lost else ""
     strange = [f"/{each}" for each in client.children("/") if not each.startswith(PROBE)]
     asked = [(path, client.zk.exists_async(pinned[path])) for path in directories[:DIRECTORIES_SHOWN]]
     stats = [(path, client.wait(pinned[path], answer)) for path, answer in asked]
@@ -99,8 +111,9 @@ def find_held(known: ClusterMap, name: str, clients: Mapping[str, AdminClient]) 
         tuple(directories),
         seen[name].listed - len(mirrors),
         tuple((path, stat.numChildren if stat is not None else 0) for path, stat in stats),
-        tuple(sorted(mirrors.difference(directories))),
+        tuple(sorted(lost - {moving})),
         tuple(path for path in strange if path not in OTHERS),
+        moving,
     )
 
 

@@ -189,8 +189,8 @@ class _Walk:
         """By the form of the map with which the walk began: the client keeps it until this has ended."""
         if self._session.is_changing or self._driver.context is not self._context:
             raise ClusterMapError(
-                "the map goes from one form to the next meanwhile: run `parkazoo fsck` again when `parkazoo map "
-                "grow` has come to its end"
+                "the map goes from one form to the next meanwhile, or a directory begins to move: run `parkazoo "
+                "fsck` again when `parkazoo map grow`, or `map move`, has come to its end"
             )
         return (yield from without(self._away, begin()) if self._away else begin())
 

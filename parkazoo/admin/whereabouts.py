@@ -97,6 +97,16 @@ def find_elsewhere(
     return Elsewhere(number, tuple(shown), hidden)
 
 
+def at_and_below(
+    cluster_map: ClusterMap, clients: Mapping[str, AdminClient], path: str
+) -> Iterator[Directory | str]:
+    """The directories at and below a path whose children have a place; the paths alone of what cannot be seen.
+
+    :param clients: by name, of the ensembles that can be reached.
+    """
+    return _Pins(cluster_map, clients).below_top(path, with_top=True)
+
+
 class _Pins:
     """Reads them.
 
@@ -165,7 +175,11 @@ class _Pins:
 
     def below(self, prefix: str) -> Iterator[Directory | str]:
         """The decisions at and below a rule's prefix; the paths alone of znodes that cannot be looked at."""
-        top = (prefix.removesuffix(EACH) or "/") if prefix.endswith(EACH) else prefix
+        is_each = prefix.endswith(EACH)
+        return self.below_top((prefix.removesuffix(EACH) or "/") if is_each else prefix, with_top=not is_each)
+
+    def below_top(self, top: str, *, with_top: bool) -> Iterator[Directory | str]:
+        """As :meth:`below`, for a path."""
         try:
             found = self.find(top)
         except ClusterMapError:
@@ -173,7 +187,7 @@ class _Pins:
             return
         if not found.is_there or found.by is By.NOBODY:
             return
-        if top == prefix:
+        if with_top:
             yield found.d
         to_list = [found.d]
         while to_list:

@@ -26,6 +26,7 @@ def explain_children(cluster_map: ClusterMap, directory: str) -> Iterator[str]:
 def explain_whereabouts(found: Whereabouts) -> Iterator[str]:
     """Lines for people, for a map of form GROWN."""
     cluster_map, directory = found.cluster_map, found.d.path
+    yield from explain_move(cluster_map, directory)
     name = cluster_map.names[found.d.mirror.ensemble]
     if found.by is By.MAP:
         yield from explain_children(cluster_map, directory)
@@ -37,6 +38,15 @@ def explain_whereabouts(found: Whereabouts) -> Iterator[str]:
     else:
         yield "children: undecided; the first client that makes one decides, by its newest map"
     yield from _explain_guess(cluster_map, directory, is_decided=found.by is not By.NOBODY)
+
+
+def explain_move(cluster_map: ClusterMap, path: str) -> Iterator[str]:
+    """That the directory moves, or one above."""
+    move = cluster_map.move
+    if move is None or not f"{path}/".startswith(f"{move.directory}/"):
+        return
+    where = f"they are on {move.target}" if move.has_switched else f"from {move.source} to {move.target}"
+    yield f"the children of {move.directory} move: {where}. `parkazoo map move` goes on if its command has died"
 
 
 def _explain_guess(cluster_map: ClusterMap, directory: str, *, is_decided: bool) -> Iterator[str]:

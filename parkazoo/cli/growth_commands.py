@@ -22,11 +22,13 @@ from parkazoo.admin import (
     describe_rule,
     find_left,
     grow_map,
+    move_off,
     read_spread,
 )
 from parkazoo.cli.behind import CLIENTS_SHOWN, print_end, run_growth
 from parkazoo.cli.json_documents import map_document, print_json
 from parkazoo.cli.map_table import shares_table
+from parkazoo.cli.move_command import run_moves
 from parkazoo.cli.options import (
     Auth,
     Ca,
@@ -95,6 +97,9 @@ def grow(
 def drain(
     name: Annotated[str, typer.Argument(metavar="NAME", help="An ensemble of the map.")],
     hosts: Hosts,
+    move: Annotated[
+        bool, typer.Option("--move", help="Then move each directory that is there to where new ones go.")
+    ] = False,
     yes: Yes = False,
     strangers_gone: StrangersGone = False,
     dry_run: DryRun = False,
@@ -104,9 +109,10 @@ def drain(
     cert: Cert = None,
     key: Key = None,
 ) -> None:
-    """Give an ensemble weight 0: no new directory goes there. What is there stays. Safe to repeat.
+    """Give an ensemble weight 0: no new directory goes there. What is there stays, without --move. Safe to repeat.
 
-    It asks before the first change of the cluster's rules or weights; without a terminal it wants --yes.
+    It asks before the first change of the cluster's rules or weights; without a terminal it wants --yes. With
+    --move it does as `map move` for one directory after the other; status 1 if some stay.
     """
     verify_ensembles([name])
     connection = connection_options(auth, timeout, ca, cert, key)
@@ -119,7 +125,12 @@ def drain(
             return f"the directories that are left on {name} cannot be counted: it cannot be reached"
         return "\n".join(_left(left, name))
 
-    _change(command, yes, dry_run, SO_ALREADY, tell)
+    if not move:
+        _change(command, yes, dry_run, SO_ALREADY, tell)
+        return
+    would_be = _change(command, yes, dry_run, SO_ALREADY)
+    moves = partial(move_off, servers, name, would_be=would_be if dry_run else None)
+    run_moves(moves, strangers_gone=strangers_gone, dry_run=dry_run, **connection)
 
 
 def _left(left: Left, name: str) -> Iterator[str]:
@@ -162,8 +173,8 @@ def _change(
     dry_run: bool,
     nothing: str,
     about: Callable[[], str] = lambda: "",
-) -> None:
-    """Run a command that changes shares, and print them.
+) -> ClusterMap:
+    """Run a command that changes shares, and print them. Returns the map, or the one that would be.
 
     :param nothing: printed if there was nothing to do.
     :param about: called behind the change; returns lines to print, if any.
@@ -176,6 +187,7 @@ def _change(
     if told := about():
         console.print(plain(told), soft_wrap=True)
     print_end(console, is_changed, dry_run)
+    return after
 
 
 def abort(

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parkazoo.admin import read_map
+from parkazoo.cli.explanation import explain_move
 from parkazoo.cli.options import ConnectionOptions
 from parkazoo.cli.plain_text import plain
 from parkazoo.protocol.cluster_map import HASH, ClusterMap
@@ -40,12 +41,8 @@ def print_map(console: Console, cluster_map: ClusterMap) -> None:
     console.print(table)
     console.print(about, style="dim", highlight=False, soft_wrap=True)
     if cluster_map.move is not None:
-        move = cluster_map.move
-        where = f"they are on {move.target}" if move.has_switched else f"from {move.source} to {move.target}"
-        told = (
-            f"the children of {move.directory} move: {where}. `parkazoo map move` goes on if its command has died"
-        )
-        console.print(plain(told), soft_wrap=True)
+        for told in explain_move(cluster_map, cluster_map.move.directory):
+            console.print(plain(told), soft_wrap=True)
 
 
 def _carries(cluster_map: ClusterMap, name: str) -> Iterator[str]:

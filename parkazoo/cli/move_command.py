@@ -1,13 +1,15 @@
-"""``parkazoo map move``."""
+"""``parkazoo map move``, and how it moves several directories."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from parkazoo.admin import TIMEOUT_S, abort_move, move_directory
+from parkazoo.admin import TIMEOUT_S, SeveralMoves, abort_move, move_below, move_directory
 from parkazoo.cli.behind import Behind, WouldWait
 from parkazoo.cli.options import (
     Auth,
@@ -38,6 +40,9 @@ def move(
         str | None,
         typer.Option(metavar="NAME", help="The ensemble that gets them; else where the map puts new directories."),
     ] = None,
+    below: Annotated[
+        bool, typer.Option("--below", help="All directories below it too, one after the other.")
+    ] = False,
     abort: Annotated[
         bool, typer.Option("--abort", help="Call a move off that has not come to its end, whoever began it.")
     ] = False,
@@ -53,15 +58,19 @@ def move(
 
     Operations on the directory and below wait for a moment, mostly less than a second, which it tells at the end.
     Data, ACLs, versions and sequence numbers are carried; czxid, mzxid, pzxid, ctime and mtime are not, and may be
-    lower. A directory with TTL or container znodes is refused.
+    lower. A directory with TTL or container znodes is refused. With --below: status 1 if some stay.
     """
     servers, chroot = split_hosts(hosts)
     directory = normalised(path, chroot)
     if to is not None:
         verify_ensembles([to])
-    if abort and (to is not None or dry_run):
-        raise typer.BadParameter("--abort goes without --to and --dry-run")
+    if abort and (to is not None or below or dry_run):
+        raise typer.BadParameter("--abort goes without --to, --below and --dry-run")
     connection = connection_options(auth, timeout, ca, cert, key)
+    if below:
+        moves = partial(move_below, servers, directory, to)
+        run_moves(moves, strangers_gone=strangers_gone, dry_run=dry_run, **connection)
+        return
     console = Console()
     steps = Steps(console, dry_run)
     with console.status("calling a move off" if abort else "moving a directory") as status:
@@ -83,3 +92,29 @@ def move(
         console.print(plain(f"nothing to do: the children of {directory} are there already"), soft_wrap=True)
     if dry_run:
         console.print("dry run: nothing was written")
+
+
+def run_moves(command: Callable[..., SeveralMoves], *, dry_run: bool, **options: Any) -> None:
+    """Run a command that moves several directories, and tell why some stay, with status 1.
+
+    :param command: of `parkazoo.admin`; it takes `dry_run`, `tell`, `on_wait`, `progress` and `options`.
+    """
+    console = Console()
+    with console.status("moving directories") as status:
+        found = command(
+            dry_run=dry_run,
+            tell=Steps(console, dry_run),
+            on_wait=WouldWait(console) if dry_run else Behind(console, status),
+            progress=lambda done, total: status.update(f"{done:,} of {total:,} znodes copied"),
+            **options,
+        )
+    directories = "directory" if found.moved == 1 else "directories"
+    console.print(f"{found.moved:,} {directories} {'would move' if dry_run else 'moved'}")
+    if found.stayed:
+        console.print(f"{len(found.stayed):,} {'would stay' if dry_run else 'stayed'}:")
+    for path, why in found.stayed.items():
+        console.print(plain(f"  {path}: {why}"), soft_wrap=True)
+    if dry_run:
+        console.print("dry run: nothing was written")
+    if found.stayed:
+        raise typer.Exit(1)

@@ -19,6 +19,7 @@ from parkazoo.protocol.findings import (
     Finding,
     is_mark,
 )
+from parkazoo.protocol.moving import Moving, mark_of, move_of, old_mark_of
 from parkazoo.protocol.past import ask_fresh
 from parkazoo.protocol.pin import decode_pin
 from parkazoo.protocol.placement import (
@@ -43,18 +44,24 @@ def is_there(ensemble: int, path: str) -> Operation[bool]:
         return True
 
 
-def audit_pinned(d: Directory) -> Operation[Audit]:
-    """A directory whose pin names the ensemble of `d`'s mirror."""
+def audit_pinned(d: Directory, moving: Moving | None = None) -> Operation[Audit]:
+    """A directory whose pin names the ensemble of `d`'s mirror.
+
+    :param moving: what the map says of a directory that moves: its marks are in order.
+    """
     snapshot = yield from observe(d, is_fresh=False)
     if snapshot is not None and (snapshot.marks or snapshot.differing or not snapshot.has_mirror):
         snapshot = yield from observe(d)
     if snapshot is None:
         return NOTHING
-    strange = [mark for mark in snapshot.marks if not is_mark(mark)]
+    if moving is not None and moving.directory == d.path:
+        own = {mark_of(moving.name), old_mark_of(moving.name)}
+        snapshot = snapshot._replace(marks=snapshot.marks - own)
+    strange = [mark for mark in snapshot.marks if not is_mark(mark) and not move_of(mark)]
     seen = Audit(foreign(Place(d.home.ensemble, d.pin), strange), hidden=[d.home] if snapshot.is_hidden else [])
     if not snapshot.has_mirror and not snapshot.marks:
         seen = seen._replace(findings=(yield from _explain_no_mirror(d, snapshot)))
-    if snapshot.differing or any(map(is_mark, snapshot.marks)):
+    if snapshot.differing or len(strange) < len(snapshot.marks):
         return seen._replace(suspects=[Suspect(d, snapshot)])
     return seen
 

@@ -12,6 +12,8 @@ from parkazoo.kazoo_private import Exists, GetChildren, Sync
 from parkazoo.protocol.audit import NOTHING, Audit, Unvisited, foreign, merge, misplaced
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.findings import FOREIGN, LOST_MIRRORS, MISSING, Finding, is_mark
+from parkazoo.protocol.moving import MOVES, term_of
+from parkazoo.protocol.past import ask_fresh
 from parkazoo.protocol.placement import (
     CLIENTS,
     DEFERRED,
@@ -26,6 +28,7 @@ from parkazoo.protocol.placement import (
     PROBE,
     ROOT,
     Place,
+    generation_of,
     join,
     split,
 )
@@ -65,8 +68,11 @@ def audit_ensemble(context: Context, ensemble: int, now_ms: int, looks: Looks) -
         if split(path)[1] not in names:
             parts.append(Audit([Finding(LOST_MIRRORS if path == MIRRORS else MISSING, ensemble, path)]))
         parts.append((yield from _audit_folder(context, Place(ensemble, path), now_ms, looks)))
-    parts.append((yield from _audit_folder(context, Place(ensemble, DEFERRED), now_ms, looks)))
-    own = {split(path)[1] for path in (*folders, *inert, DEFERRED)}
+    others = (DEFERRED, MOVES)
+    for path in others:
+        audit = yield from _audit_folder(context, Place(ensemble, path), now_ms, looks)
+        parts.append(audit)
+    own = {split(path)[1] for path in (*folders, *inert, *others)}
     strange = [name for name in names if name not in own and not name.startswith((MARKER, PROBE))]
     parts.append(Audit(foreign(Place(ensemble, ROOT), strange)))
     childless = partial(_audit_childless, Place(ensemble, ROOT))
@@ -87,7 +93,7 @@ def _audit_root(context: Context, ensemble: int, looks: Looks) -> Operation[Audi
 
 
 def _audit_folder(context: Context, folder: Place, now_ms: int, looks: Looks) -> Operation[Audit]:
-    """``/parkazoo/clients``, ``deferred``, ``mirrors``, ``fences`` or ``done``."""
+    """``/parkazoo/clients``, ``deferred``, ``moves``, ``mirrors``, ``fences`` or ``done``."""
     try:
         names = yield from ask(folder.ensemble, GetChildren(folder.path, None))
     except NoNodeError:
@@ -98,6 +104,8 @@ def _audit_folder(context: Context, folder: Place, now_ms: int, looks: Looks) ->
         return Audit(unvisited=[Unvisited(partial(looks.mirror, context, folder.ensemble), names)])
     if folder.path == DEFERRED:
         return Audit(unvisited=[Unvisited(partial(_audit_record, look_at_marker, folder, now_ms), names)])
+    if folder.path == MOVES:
+        return Audit(unvisited=[Unvisited(partial(_audit_of_move, folder), names)])
     if folder.path == CLIENTS:
         return Audit(unvisited=[Unvisited(partial(_audit_registration, folder.ensemble), names)])
     if folder.path == DONE:
@@ -126,6 +134,18 @@ def _audit_childless(folder: Place, name: str) -> Operation[Audit]:
     if place.path == ENSEMBLE:  # `map check` reports the notices
         names = [each for each in names if not is_notice(each)]
     return Audit(foreign(place, names))
+
+
+def _audit_of_move(folder: Place, name: str) -> Operation[Audit]:
+    """It is made with the copy, and goes before the copy."""
+    move, path = name.partition(".")[0], join(folder.path, name)
+    if path == term_of(move):  # an ephemeral
+        return NOTHING
+    (mirrors,) = yield from ask_fresh(folder.ensemble, GetChildren(MIRRORS, None))
+    if any(generation_of(each) == move for each in mirrors):
+        return NOTHING
+    (stat,) = yield from ask_fresh(folder.ensemble, Exists(path, None))
+    return Audit() if stat is None else Audit(foreign(folder, [name]))
 
 
 def _audit_registration(ensemble: int, name: str) -> Operation[Audit]:

@@ -14,10 +14,11 @@ from kazoo.exceptions import NoAuthError, NoNodeError
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import Exists, GetChildren, GetData, Sync
 from parkazoo.protocol.audit import NOTHING, Audit, Unvisited, foreign, judge_alone, merge
-from parkazoo.protocol.audit_directory import audit_pinned, audit_without_pin, mirrored_by
+from parkazoo.protocol.audit_directory import audit_pinned, audit_without_pin, is_there, mirrored_by
 from parkazoo.protocol.audit_ensemble import Looks
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.findings import DIFFERING_PROOFS, MISPLACED, UNKNOWN_ENSEMBLES, Finding
+from parkazoo.protocol.findings import DIFFERING_PROOFS, MISPLACED, UNFINISHED_MOVES, UNKNOWN_ENSEMBLES, Finding
+from parkazoo.protocol.moving import guard, is_old_mark, term_of
 from parkazoo.protocol.past import ask_fresh
 from parkazoo.protocol.pin import Pin, decode_pin
 from parkazoo.protocol.placement import (
@@ -70,7 +71,7 @@ def _audit_znode(context: Context, parent: Place, parent_path: str, name: str) -
     if PROOF in names:
         found.append(Finding(DIFFERING_PROOFS, place.ensemble, path, f"a proof {about}"))
     pinned = directory(path, place, context.names.index(on), generation=pin.generation)
-    seen = yield from judge_alone(place, audit_pinned(pinned))
+    seen = yield from judge_alone(place, audit_pinned(pinned, context.moving))
     return merge(Audit(found), seen if seen.hidden else merge(hidden, seen))
 
 
@@ -111,6 +112,8 @@ def _audit_mirror(context: Context, ensemble: int, name: str) -> Operation[Audit
     if path is None:
         return Audit(foreign(Place(ensemble, MIRRORS), [name]))
     seen = NOTHING
+    if (yield from _is_of_move(context, place, path)):
+        return seen
     try:
         seen = yield from judge_alone(place, _audit_same_mirror(context, place, path))
         names = yield from ask(ensemble, GetChildren(place.path, None))
@@ -119,6 +122,20 @@ def _audit_mirror(context: Context, ensemble: int, name: str) -> Operation[Audit
     except NoAuthError:
         return merge(seen, Audit(hidden=[place]))
     return merge(seen, Audit(unvisited=[Unvisited(partial(_audit_znode, context, place, path), names)]))
+
+
+def _is_of_move(context: Context, place: Place, path: str) -> Operation[bool]:
+    """Whether a move needs it that is under way: its copy, before the switch, or the place before, behind that."""
+    move, on = generation_of(place.path), context.names[place.ensemble]
+    if move and (yield from is_there(place.ensemble, term_of(move))):  # its command is at work
+        return True
+    moving = context.moving
+    if moving is None or moving.directory != path:
+        return False
+    if (on, move) not in ((moving.target, moving.name), (moving.source, moving.generation)):
+        return False
+    found = yield from locate(context.unheld(), path, is_fresh=True)
+    return found is not None and found.mirror != place
 
 
 def _audit_same_mirror(context: Context, place: Place, path: str) -> Operation[Audit]:
@@ -133,7 +150,11 @@ def _audit_same_mirror(context: Context, place: Place, path: str) -> Operation[A
 
 def _audit_its_directory(context: Context, place: Place, path: str) -> Operation[list[Finding]]:
     """The finding about a mirror, if it has been the same all the time."""
+    generation = generation_of(place.path)
+    if generation and (yield from is_there(place.ensemble, guard(generation))):
+        return [Finding(UNFINISHED_MOVES, place.ensemble, path, "its copy is still there")]
     yield from _sync_above(context, path)
+    context = context.unheld()
     try:
         found = yield from locate(context, path, is_fresh=True)
         if found is None and (yield from _is_damaged_above(context, path)):
@@ -144,12 +165,23 @@ def _audit_its_directory(context: Context, place: Place, path: str) -> Operation
         home = (context.places.known(path) if found is None else found).home
         d = directory(path, home, place.ensemble, generation=generation_of(place.path))
         return (yield from audit_without_pin(d))
-    if found.mirror == place:
+    if found.mirror == place or (yield from _has_old_place(found)):
         return []
+    if generation:
+        return [Finding(UNFINISHED_MOVES, place.ensemble, path, "its copy is still there")]
     on = "below it" if found.is_native else f"on {context.names[found.mirror.ensemble]}"
     if not found.is_native and found.mirror.ensemble == place.ensemble:
         on = f"below {found.mirror.path}"
     return [Finding(MISPLACED, *place, f"the children of {path} are {on} by its pin")]
+
+
+def _has_old_place(d: Directory) -> Operation[bool]:
+    """Whether a mark of a move below the pin says so: that is found there."""
+    try:
+        marks = yield from ask(d.home.ensemble, GetChildren(d.pin, None))
+    except NoNodeError:
+        return False
+    return any(map(is_old_mark, marks))
 
 
 def _is_damaged_above(context: Context, path: str) -> Operation[bool]:

@@ -19,6 +19,7 @@ from kazoo.exceptions import ConnectionLoss, NotReadOnlyCallError
 
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.hold import Hold
+from parkazoo.protocol.moving import Moving
 from parkazoo.protocol.past import CATCH_UP, REFUSED, Past
 from parkazoo.protocol.placement import Directory
 from parkazoo.protocol.registration import Owners
@@ -70,6 +71,15 @@ class Context:
 
     def __post_init__(self) -> None:
         self.known = self.places.known
+
+    @property
+    def moving(self) -> Moving | None:
+        """What the map says of a directory that moves."""
+        return None if self.hold is None else self.hold.moving
+
+    def unheld(self) -> Context:
+        """Return the context of operations that need not wait for the end of a move."""
+        return self.risen(self.form, self.places)
 
     def risen(self, form: Form, places: Places, hold: Hold | None = None) -> Context:
         """Return the context of operations that begin by a newer form of the map."""

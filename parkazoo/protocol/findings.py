@@ -33,6 +33,11 @@ ORPHANS = Kind(
 EMPTY_MIRRORS = Kind("empty-mirrors", "empty mirrors, whose directory does not exist")
 MISSING_PINS = Kind("missing-pins", "directories that have a mirror and no pin")
 UNFINISHED_DELETES = Kind("unfinished-deletes", "deletes that were begun and not finished")
+UNFINISHED_MOVES = Kind(
+    "unfinished-moves",
+    "moves of directories whose command has ended before its time",
+    "`parkazoo map move` with the path goes on; with --abort too, it takes back what has not switched",
+)
 STALE_DONE = Kind("stale-done-records", "records of finished deletes that their deleters have not read")
 ABANDONED_MARKERS = Kind("abandoned-markers", "markers of deferred writes whose client is gone")
 DIFFERING_ACLS = Kind("differing-acls", "directories whose mirror or pin has another ACL than their home")
@@ -101,6 +106,7 @@ KINDS = (
     EMPTY_MIRRORS,
     MISSING_PINS,
     UNFINISHED_DELETES,
+    UNFINISHED_MOVES,
     DIFFERING_ACLS,
     STALE_DONE,
     ABANDONED_MARKERS,

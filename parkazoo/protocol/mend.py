@@ -34,6 +34,7 @@ from parkazoo.protocol.findings import (
     is_mark,
     is_stale,
 )
+from parkazoo.protocol.moving import move_of
 from parkazoo.protocol.ops.creates import names_mirror
 from parkazoo.protocol.past import ask_fresh
 from parkazoo.protocol.placement import DONE, ROOT, Directory, split
@@ -82,9 +83,10 @@ def _mend_empty_mirror(context: Context, finding: Finding) -> Operation[str]:
 
 
 def _mend_missing_pin(context: Context, finding: Finding) -> Operation[str]:
+    d = _directory(finding)
     try:
-        if not (yield from _promote(context, _directory(finding))):
-            return _busy()
+        if not (yield from _promote(context, d)):
+            return _leaving(context, d) or _busy()
     except NoNodeError:
         return "its directory has been deleted meanwhile: run fsck again"
     return (yield from _mend_acls(context, finding))  # the mirror was made with either of the two
@@ -122,7 +124,7 @@ def _mend_delete(context: Context, finding: Finding) -> Operation[str]:
         old = finding.marks.intersection(marks)
         if not old:
             return ""
-        if strange := [mark for mark in marks if not is_mark(mark)]:
+        if strange := [mark for mark in marks if not is_mark(mark) and not move_of(mark)]:
             return f"{d.mark(strange[0])} is in the way: {FOREIGN.remedy}"
         yield from bump_fence(d)
         if (yield from ask(d.mirror.ensemble, Exists(d.mirror.path, None))) is None:
@@ -182,6 +184,17 @@ def _mend_structure(context: Context, finding: Finding) -> Operation[str]:
 def _directory(finding: Finding) -> Directory:
     assert finding.directory is not None
     return finding.directory
+
+
+def _leaving(context: Context, d: Directory) -> str:
+    """Why no pin is made that names the mirror's ensemble; empty if one may be."""
+    if d.mirror.ensemble not in context.places.leaving:
+        return ""
+    name = context.names[d.mirror.ensemble]
+    return (
+        f"ensemble {name} is leaving, and no new pin may name it: `parkazoo map weight {name}=1`, this again, and "
+        f"`parkazoo map move {d.path}` takes the children elsewhere"
+    )
 
 
 def _busy() -> str:

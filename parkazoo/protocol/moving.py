@@ -112,6 +112,12 @@ def is_old_mark(mark: str) -> bool:
     return mark.endswith(OLD)
 
 
+def move_of(mark: str) -> str:
+    """The name of the move that has left a mark; empty if none has."""
+    move, _, kind = mark.partition(".")
+    return move if GENERATION.fullmatch(move) and f".{kind}" in (MARK, OLD) else ""
+
+
 def under_way(marks: Iterable[str]) -> list[str]:
     """The marks of deletes and moves that have not ended."""
     return [mark for mark in marks if not is_old_mark(mark)]

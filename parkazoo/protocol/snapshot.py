@@ -8,7 +8,8 @@ from typing import NamedTuple
 from kazoo.exceptions import NoAuthError, NoNodeError
 
 from parkazoo.kazoo_private import GetACL, GetChildren, Sync
-from parkazoo.protocol.findings import DIFFERING_ACLS, UNFINISHED_DELETES, Finding, is_mark
+from parkazoo.protocol.findings import DIFFERING_ACLS, UNFINISHED_DELETES, UNFINISHED_MOVES, Finding, is_mark
+from parkazoo.protocol.moving import is_old_mark, move_of
 from parkazoo.protocol.placement import Directory
 from parkazoo.protocol.rights import (
     is_masked,
@@ -87,6 +88,10 @@ def judge(d: Directory, before: Snapshot, now: Snapshot | None) -> list[Finding]
     if marks:
         detail = f"{len(marks)} begun" if len(marks) > 1 else ""
         findings.append(Finding(UNFINISHED_DELETES, d.home.ensemble, d.path, detail, d, marks))
+    moves = [mark for mark in before.marks & now.marks if move_of(mark)]
+    if moves:
+        told = "the place before is still there" if any(map(is_old_mark, moves)) else "its mark is still there"
+        findings.append(Finding(UNFINISHED_MOVES, d.home.ensemble, d.path, told))
     # The client that has set the ACL in between mends the mirror.
     if now.differing and now.differing == before.differing and now.versions == before.versions:
         findings.append(Finding(DIFFERING_ACLS, d.mirror.ensemble, d.path, " and ".join(now.differing), d))

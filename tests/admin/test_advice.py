@@ -128,7 +128,9 @@ class AdviceTest(unittest.TestCase):
         directories = [directory(name, f"/{name}", each, DAY_S) for name, each in writes.items()]
         found = advise([ensemble(*each) for each in writes.items()], directories)
         self.says(
-            found, "uneven", "a 72%, b 11%, c 17%. a limits you: as the writes are spread, all together carry 1.4"
+            found,
+            "uneven",
+            "a 72%, b 11%, c 17%. a is the first to limit you: as the writes are spread, all together carry 1.4",
         )
         self.says(found, "uneven", "if it had the 33% of its weight. Of its writes have: /a 100%.")
         self.says(advise([ensemble("a", 50.0), ensemble("b", 51.0)], []), "even", "a 50%, b 50%. That is even.")
@@ -141,7 +143,11 @@ class AdviceTest(unittest.TestCase):
         for weights in ({"a": 1, "b": 1, "c": 0}, {"a": 1, "b": 1}):
             self.is_silent(advise(three, [], weights=weights), "even", "uneven")
         found = advise([*three[:2], ensemble("c", 15.0)], [], weights={"a": 1, "b": 1, "c": 0})
-        self.says(found, "uneven", "Of the writes where new directories go have: a 67%, b 33%. a limits you")
+        self.says(
+            found,
+            "uneven",
+            "Of the writes where new directories go have: a 67%, b 33%. a is the first to limit you",
+        )
         self.is_silent(
             advise([ensemble("a", 0.0), ensemble("b", 0.0), three[2]], [], weights={"a": 1, "b": 1}), "even"
         )

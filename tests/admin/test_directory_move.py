@@ -14,9 +14,10 @@ from unittest import mock
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from parkazoo.admin.directory_move import ATTEMPTS, _DirectoryMove
+from parkazoo.admin.directory_move import ATTEMPTS, DirectoryMove
 from parkazoo.admin.history import parse_history
 from parkazoo.admin.identity import encode_identity
+from parkazoo.admin.moving.multi_read import MultiRead
 from parkazoo.admin.rise import Rise
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, SetData
@@ -211,7 +212,8 @@ class MoveCase(unittest.TestCase):
         session = next(SESSIONS)
         clients = {name: FakeAdminClient(each, name, session) for name, each in self.ensembles.items()}
         rise = Rise({}, 5.0, self.told.append, lambda waiting: None, options.get("dry_run", False), True, True)
-        move = _DirectoryMove(options.get("path", PATH), to, rise, lambda done, total: None)
+        progress = options.get("progress", lambda done, total: None)
+        move = DirectoryMove(options.get("path", PATH), to, rise, progress)
         run = move.abort if options.get("aborts") else move.run
         return session, lambda: run(self.published(), clients)
 
@@ -370,6 +372,28 @@ class TestEnds(MoveCase):
                 self.assert_whole("a")
         self.assertGreater(number, 20)
 
+    def test_a_map_made_anew(self) -> None:
+        """It does not name a move that has switched: the old place goes all the same."""
+
+        def crash_if_switched() -> None:
+            move = self.published().move
+            if move is not None and move.has_switched:
+                raise CrashError
+
+        for ensemble in self.ensembles.values():
+            ensemble.before_write = crash_if_switched
+        session, run = self.command()
+        with self.worker_works(), self.assertRaises(CrashError):
+            run()
+        self.end_session(session)
+        for ensemble in self.ensembles.values():
+            ensemble.before_write = lambda: None
+            ensemble.write(SetData(MAP, self.published().with_move(None).to_json(), -1))
+        with self.worker_works():
+            self.move()
+        self.assertEqual(self.told[-1], "deleted what an earlier move had left on a")
+        self.assert_whole("b")
+
     def test_while_connections_are_lost(self) -> None:
         for seed in range(40):
             with self.subTest(seed):
@@ -519,6 +543,78 @@ class TestSeveral(MoveCase):
         self.assertGreater(number, 20)
 
 
+class TestEndsSoon(MoveCase):
+    """What a move that was called off still does: not much. Each request looks at one znode."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        for name, value in (("admin.moving.place.MOST_READS", 1), ("admin.directory_move.WANTED_S", 0.0)):
+            patched = mock.patch(f"parkazoo.{name}", value)
+            patched.start()
+            self.addCleanup(patched.stop)
+        for number in range(100):
+            self.ensembles["a"].write(Create(f"{OLD}/n{number}", b"", OPEN_ACL_UNSAFE, 0))
+            self.worker.known[f"/n{number}"] = b"", 0
+        self.worker.count += 100
+
+    def reads(self) -> int:
+        return sum(isinstance(each, MultiRead) for each in self.ensembles["a"].requests)
+
+    def test_in_the_hold(self) -> None:
+        """Somebody deletes the mark, while original and copy are compared."""
+        read: list[int] = []
+
+        def between() -> None:
+            self.worker.goes_on()
+            move = self.published().move
+            if move is not None and opening(move.name) not in self.ensembles["b"].znodes:
+                with suppress(NoNodeError):
+                    self.home.write(Delete(f"{PIN}/{mark_of(move.name)}", -1))
+                    read.append(self.reads())
+
+        self.ensembles["a"].between = between
+        only_follows = mock.patch.object(self.worker, "works", lambda: None)
+        with only_follows, self.assertRaisesRegex(ClusterMapError, "a client has waited too long, or deleted it"):
+            self.move()
+        self.ensembles["a"].between = lambda: None
+        self.assertEqual(len(read), ATTEMPTS)
+        self.assertLess(self.reads() - read[-1], 10)
+        self.assert_whole("a")
+
+    def test_before_the_hold(self) -> None:
+        """It is aborted while it copies; while it waits for a client that is behind."""
+        for waits in (False, True):
+            with self.subTest(waits=waits):
+                read: list[int] = []
+
+                def abort(read: list[int] = read) -> None:
+                    if not read:
+                        read.append(self.reads())
+                        self.move(None, aborts=True)
+
+                def between(abort: Callable[[], None] = abort) -> None:
+                    if any(path.startswith(f"{MOVES}/") for path in self.ensembles["b"].znodes):
+                        abort()
+
+                def fall_behind(abort: Callable[[], None] = abort) -> None:
+                    self.worker.is_ready = False
+                    newer = replace(self.published(), epoch=self.published().epoch + 1)
+                    for ensemble in self.ensembles.values():
+                        ensemble.write(SetData(MAP, newer.to_json(), -1))
+
+                self.ensembles["a"].between = (lambda: None) if waits else between
+                progress = mock.Mock(side_effect=lambda done, total: fall_behind()) if waits else mock.Mock()
+                with (
+                    mock.patch("time.sleep", lambda seconds, abort=abort: abort()),
+                    self.assertRaisesRegex(ClusterMapError, "called off meanwhile, by --abort"),
+                ):
+                    self.move(progress=progress)
+                self.ensembles["a"].between = lambda: None
+                self.assertLess(self.reads() - read[0], 10)
+                self.worker.is_ready = True
+                self.assert_whole("a")
+
+
 class TestCalledOff(MoveCase):
     def test_a_client_that_is_not_ready(self) -> None:
         """Each time it is waited for, and who it is is told."""
@@ -637,6 +733,44 @@ class TestCalledOff(MoveCase):
         self.home.write(*(Delete(path, -1) for path in (*marks, PIN, HOME)))
 
 
+class TestPromotions(MoveCase):
+    """The first child of /d never came: its pin has no mirror."""
+
+    def begin_without_mirror(self, version: int = 0) -> None:
+        self.begin_empty(random.Random(1))
+        fence = self.ensembles["a"].znodes[fence_of(PATH)]
+        self.home.write(Create(PIN, encode_pin(Pin(fence.czxid, version), "a"), OPEN_ACL_UNSAFE, 0))
+
+    def test_it_moves(self) -> None:
+        self.begin_without_mirror()
+        before = {name: each.znodes for name, each in self.ensembles.items()}
+        self.move(dry_run=True)
+        self.assertEqual({name: each.znodes for name, each in self.ensembles.items()}, before)
+        with mock.patch.object(self.worker, "works", lambda: None), self.worker_works():
+            self.move()
+        self.assertEqual(self.worker.place()[0], self.ensembles["b"])
+        self.assert_whole("b")
+
+    def test_a_delete_in_between(self) -> None:
+        """It raises the fence: the mirror is not made in another life."""
+        self.begin_without_mirror()
+
+        def delete() -> None:
+            self.ensembles["a"].write(SetData(fence_of(PATH), b"", -1))
+            self.home.write(Delete(PIN, -1), Delete(HOME, -1))
+
+        refused = self.assertRaisesRegex(ClusterMapError, "^there is no znode /d$")
+        with self.before_write(0, delete), refused:
+            self.move()
+        self.assertEqual(self.mirrors(), [])
+
+    def test_a_mirror_that_is_lost(self) -> None:
+        self.begin_without_mirror(version=7)
+        with self.assertRaisesRegex(ClusterMapError, "^the children of /d were lost when ensemble a .*fsck"):
+            self.move()
+        self.assertEqual(self.mirrors(), [])
+
+
 class TestRefused(MoveCase):
     def refuse(self, words: str, to: str | None = "b", **options: Any) -> None:
         before = {name: each.znodes for name, each in self.ensembles.items()}
@@ -671,9 +805,6 @@ class TestRefused(MoveCase):
         self.refuse("^there is no znode /x/y$", path="/x/y")
         self.home.write(Create("/n", b"", OPEN_ACL_UNSAFE, 0))
         self.refuse("^/n has never had a child", path="/n")
-        self.home.write(Create("/p", b"", OPEN_ACL_UNSAFE, 0))
-        self.home.write(Create("/p/.parkazoo", encode_pin(Pin(0, 0), "a"), OPEN_ACL_UNSAFE, 0))
-        self.refuse("^/p has no child and no mirror", path="/p")
         self.home.write(Create(f"{PIN}/1234.-1", b"", OPEN_ACL_UNSAFE, 0))
         self.refuse("^a delete of /d has not come to its end")
 

@@ -6,8 +6,10 @@ import subprocess
 import unittest
 from dataclasses import replace
 
-from parkazoo.cli.explanation import explain_children
+from parkazoo.cli.explanation import explain_children, explain_move
 from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.moving import Moving
 
 MAP = ClusterMap("test", {name: f"{name}:1" for name in ("a", "bb", "c")}, ("a", "bb", "c"), "a")
 MANY = [f"e{number}" for number in range(10)]
@@ -33,6 +35,16 @@ class TestExplanation(unittest.TestCase):
     def test_an_ensemble_that_has_come(self) -> None:
         *_, last = explain_children(replace(MAP, unweighted=("c",)), "/app/jobs")
         self.assertEqual(last, "    c   none: it has no weight yet")
+
+    def test_a_directory_that_moves(self) -> None:
+        """Said of it, and of what is below."""
+        move = Moving("/app", "0" * 32, "a", "", "c")
+        for moving, words in ((move, "from a to c"), (move._replace(has_switched=True), "they are on c")):
+            known = replace(MAP, form=Form.GROWN, move=moving)
+            for path in ("/app", "/app/jobs"):
+                (line,) = explain_move(known, path)
+                self.assertEqual(line.partition(". ")[0], f"the children of /app move: {words}")
+            self.assertEqual([*explain_move(known, "/apple"), *explain_move(MAP, "/app")], [])
 
     def test_by_hand(self) -> None:
         for cluster_map in (MAP, OF_TEN):

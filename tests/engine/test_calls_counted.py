@@ -42,7 +42,7 @@ class Row(NamedTuple):
 ROWS = (
     Row("first child", 138, 143),
     Row("second child", 36, 36),
-    Row("get by a second client", 17, 20),
+    Row("get by a second client", 17, 21),
     Row("get once more", 10, 11),
     Row("get of a sibling", 16, 14),
     Row("get of a directory", 33, 37),

@@ -20,6 +20,7 @@ from parkazoo.admin import (
     add_rule,
     directory_move,
     find_whereabouts,
+    init_map,
     move_directory,
     read_history,
     read_map,
@@ -27,13 +28,15 @@ from parkazoo.admin import (
 from parkazoo.admin.moving.at_home import MovingHome
 from parkazoo.admin.moving.copying import MovingCopy
 from parkazoo.errors import ClusterMapError
+from parkazoo.fsck import check
 from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.findings import UNFINISHED_MOVES
 from parkazoo.protocol.moving import MOVES
 from parkazoo.protocol.placement import MIRRORS, escape
 from parkazoo.protocol.registration import format_session
 from tests.live.copies_case import CrashError
 from tests.live.grow_case import GrowCase, end_at_sleep
-from tests.live.map_case import IDENTITY, dump, error_of, output_of
+from tests.live.map_case import IDENTITY, MapCase, dump, error_of, output_of, run_command
 from tests.live.world import DEADLINE_S, wait_until
 
 PATH = "/d"
@@ -43,8 +46,8 @@ class MoveCase(GrowCase):
     """The children of /d are on one ensemble, `here`, and are to go to another, `there`."""
 
     def setUp(self) -> None:
-        super().setUp()
-        self.map = self.grow()
+        MapCase.setUp(self)
+        self.map = init_map(self.a, self.all, form="grown")
         self.worker, self.states = self.client()
         self.worker.create(f"{PATH}/x", b"1", makepath=True)
         self.here = self.place(PATH)
@@ -96,12 +99,10 @@ class MoveTest(MoveCase):
         told = [each.what for each in read_history(self.a)][-3:]
         about = f"move of {PATH} from {self.here} to {self.there}"
         self.assertEqual(told, [f"{about}: begun", f"{about}: the children are there", f"{about}: done"])
-
-    def test_nothing_to_do(self) -> None:
-        told: list[str] = []
-        self.assertEqual(self.move(self.here, tell=told.append), self.map)
-        self.assertEqual(told, [])
-        out = output_of("map", "move", PATH, "--to", self.here, "--hosts", self.a)
+        steps.clear()
+        self.assertEqual(self.move(tell=steps.append), moved)
+        self.assertEqual(steps, [])
+        out = output_of("map", "move", PATH, "--to", self.there, "--hosts", self.a)
         self.assertEqual(out, f"nothing to do: the children of {PATH} are there already\n")
 
     def test_its_own_place(self) -> None:
@@ -119,6 +120,16 @@ class MoveTest(MoveCase):
         to = next(name for name in "abc" if name != on)
         output_of("map", "move", "/e", "--to", to, "--hosts", f"{self.a}{PATH}", "--strangers-gone")
         self.assertEqual((self.place(f"{PATH}/e"), self.place(PATH)), (to, self.here))
+
+    def test_its_first_child_never_came(self) -> None:
+        """A pin without a mirror: it moves all the same."""
+        self.worker.delete(f"{PATH}/x")
+        mirror = find_whereabouts(read_map(self.a), PATH).d.mirror.path
+        self.plain["abc".index(self.here)].delete(mirror)
+        self.move()
+        self.assert_moved(self.there)
+        self.worker.create(f"{PATH}/y")
+        self.assertEqual(self.client()[0].get_children(PATH), ["y"])
 
     def test_deleted_and_made_anew(self) -> None:
         self.move()
@@ -303,10 +314,16 @@ class EndsTest(MoveCase):
         self.assertEqual(self.states, [])
 
     def test_abort(self) -> None:
+        """fsck finds what the dead command has left, but what the map knows; `where` tells of that."""
         for step in (self.COPIED, self.HELD, self.SWITCHED):
             with self.subTest(step[1:]):
                 with self.ends_behind(*step):
                     self.move()
+                is_known = read_map(self.a).move is not None
+                wrong = [] if is_known else [(self.there, PATH)]
+                self.assertEqual(self.unfinished(), wrong)
+                out = output_of("where", PATH, "--hosts", self.a)
+                self.assertEqual("the children of /d move: " in out, is_known)
                 try:
                     abort_move(self.a, PATH)
                 except ClusterMapError as error:
@@ -320,7 +337,63 @@ class EndsTest(MoveCase):
                 self.assertEqual(self.worker.get_children(PATH), ["x"])
         with self.assertRaisesRegex(ClusterMapError, "^there is nothing to abort: /d does not move$"):
             abort_move(self.a, PATH)
+        self.assertEqual((self.unfinished(), self.states), ([], []))
+
+    def unfinished(self) -> list[tuple[str, str]]:
+        """All that fsck finds, but for fences."""
+        found = check(self.a, grace_s=0).tallies
+        self.assertLessEqual(
+            {kind.name for kind, tally in found.items() if tally.found}, {"missing-structure", "unfinished-moves"}
+        )
+        return [(each.ensemble, each.path) for each in found[UNFINISHED_MOVES].paths]
+
+
+class SeveralDirectoriesTest(MoveCase):
+    def test_off_an_ensemble_that_leaves(self) -> None:
+        """One has a container: it stays, and is told. When that is gone, the rest goes."""
+        root = self.place("/")
+        name = next(each for each in "bc" if each != root)
+        add_rule(self.a, Rule("/r", (name,)))
+        self.follows(self.worker, read_map(self.a))
+        for path in ("/r/d/e", "/r/stuck"):
+            self.worker.create(f"{path}/x", b"1", makepath=True)
+        output_of("map", "rule", "remove", "/r", "--hosts", self.a)
+        mirror = find_whereabouts(read_map(self.a), "/r/stuck").d.mirror.path
+        plain = self.plain["abc".index(name)]
+        plain.delete(f"{mirror}/x")
+        plain.create(f"{mirror}/x", ephemeral=True)
+        options = "--hosts", self.a, "--strangers-gone"
+        error = error_of("map", "remove", name, *options)
+        self.assertIn(f"`parkazoo map drain {name} --move` takes the children", " ".join(error.split()))
+        before = [dump(client) for client in self.plain]
+        out = self.output_of_some_left("map", "drain", name, "--move", "--dry-run", *options)
+        self.assertEqual([dump(client) for client in self.plain], before)
+        self.assertIn("/r/d/e: would copy 1 znodes", out)
+        out = self.output_of_some_left("map", "drain", name, "--move", *options)
+        self.assertRegex(
+            out, r"(?s)of \d+: /r/d/e has moved to .*of \d+: /r has moved .*1 stayed:.*  /r/stuck: ephem"
+        )
+        plain.delete(f"{mirror}/x")
+        self.assertRegex(output_of("map", "drain", name, "--move", *options), "(?s)1 directory moved")
+        for path in ("/r/d/e", "/r/d", "/r/stuck", "/r"):
+            self.assertNotEqual(self.place(path), name)
+        self.worker.set("/r/d/e/x", b"2")
+        output_of("map", "remove", name, *options)
         self.assertEqual(self.states, [])
+
+    def output_of_some_left(self, *arguments: str) -> str:
+        status, out, err = run_command(*arguments)
+        self.assertEqual((status, err), (1, ""), out)
+        return out
+
+    def test_below(self) -> None:
+        for path in (f"{PATH}/e/f", f"{PATH}/g"):
+            self.worker.create(f"{path}/x", makepath=True)
+        out = output_of("map", "move", PATH, "--below", "--to", self.there, "--hosts", self.a, "--strangers-gone")
+        self.assertRegex(out, r"\d director(y|ies) moved\n$")
+        paths = (PATH, f"{PATH}/e", f"{PATH}/e/f", f"{PATH}/g")
+        self.assertEqual({self.place(path) for path in paths}, {self.there})
+        self.assertEqual(self.worker.get_children(f"{PATH}/e/f"), ["x"])
 
 
 class SeveralTest(MoveCase):
@@ -355,7 +428,7 @@ class SeveralTest(MoveCase):
 
     def test_abort_of_a_command_at_work(self) -> None:
         """While it waits for a client; it does not begin again."""
-        end = self.stay_behind("abc".index(self.here))
+        end = self.stay_behind("abc".index(self.here), epoch="none")
         waits, result = threading.Event(), list[Any]()
 
         def move() -> None:
@@ -399,7 +472,7 @@ class CalledOffTest(MoveCase):
 
     def test_a_client_of_an_older_map(self) -> None:
         """It is waited for before anybody is held."""
-        end = self.stay_behind("abc".index(self.here))
+        end = self.stay_behind("abc".index(self.here), epoch="none")
         waiting: list[Any] = []
         with end_at_sleep(end, "parkazoo.admin.directory_move"):
             self.move(on_wait=waiting.append)
@@ -413,7 +486,7 @@ class RefusedTest(MoveCase):
             ("/", "^/ has its place for ever"),
             ("/zookeeper/config", "^/zookeeper/config is ZooKeeper's own"),
             ("/x", "^there is no znode /x$"),
-            (f"{PATH}/x", "^/d/x has never had a child"),
+            (f"{PATH}/x", "^/d/x has never had a child, so there is nothing to move"),
         ):
             with self.subTest(path), self.refused(why):
                 move_directory(self.a, path, self.there, strangers_gone=True)
@@ -423,13 +496,8 @@ class RefusedTest(MoveCase):
         with self.refused(f"^the rule for /d keeps directories together, there on {self.here}"):
             self.move()
 
-    def test_an_empty_directory(self) -> None:
-        self.worker.create("/e")
-        with self.refused("^/e has never had a child, so there is nothing to move"):
-            move_directory(self.a, "/e", self.there, strangers_gone=True)
-
     def test_strangers(self) -> None:
-        with self.refused("(?s)^stopped at map 3: .* not registered.*--strangers-gone"):
+        with self.refused("(?s)^stopped at map 1: .* not registered.*--strangers-gone"):
             self.move(strangers_gone=False)
 
     def test_ephemerals_of_strangers(self) -> None:
@@ -463,14 +531,11 @@ class RefusedTest(MoveCase):
         self.assertEqual(owner.get_acls(f"{PATH}/secret")[0], [*secret, *READ_ACL_UNSAFE])
 
     def test_an_ensemble_that_leaves(self) -> None:
-        leaving = self.map.with_leaving("c" if self.here != "c" else self.there)
+        name = next(each for each in "bc" if each != self.here)
+        leaving = self.map.with_leaving(name)
         self.publish(leaving)
-        (name,) = leaving.leaving
-        if name != self.here:
-            with self.refused(f"^ensemble {name} is leaving, and takes no directory"):
-                self.move(name)
-
-    def test_options(self) -> None:
+        with self.refused(f"^ensemble {name} is leaving, and takes no directory"):
+            self.move(name)
         error = error_of("map", "move", PATH, "--abort", "--to", "b", "--hosts", self.a, status=2)
         self.assertIn("--abort goes without --to", error)
         error = error_of("map", "move", "/parkazoo/map", "--hosts", self.a, status=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import unittest
+from contextlib import nullcontext
 from typing import Any
 from unittest import mock
 
@@ -18,9 +19,23 @@ from parkazoo.protocol.audit_ensemble import audit_ensemble
 from parkazoo.protocol.audit_pins import BY_PINS
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.findings import Finding
+from parkazoo.protocol.hold import Hold
 from parkazoo.protocol.mend import MENDS, mend
+from parkazoo.protocol.moving import MOVES, Moving, guard, mark_of, old_mark_of, term_of
 from parkazoo.protocol.pin import NATIVE_PIN
-from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, FENCES, MAP, MIRRORS, PIN, PROOF, Place, escape, split
+from parkazoo.protocol.placement import (
+    CLIENTS,
+    ENSEMBLE,
+    FENCES,
+    MAP,
+    MIRRORS,
+    PIN,
+    PROOF,
+    Place,
+    escape,
+    mirror_path,
+    split,
+)
 from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.steps import Operation, ask
 from parkazoo.protocol.where.places import directory
@@ -33,6 +48,7 @@ from tests.explore.znodes import Who
 from tests.protocol.test_fsck import MENDED, NOTES, PATH, REQUEST_KINDS, REQUESTS, RUNS, World
 
 X = f"{D}/x"
+MOVE = "0123456789abcdef" * 2
 ABANDONED = {"promotion abandoned", "delete abandoned early", "delete abandoned late"}
 
 
@@ -152,6 +168,38 @@ class TestDamage(GrownFsckTest):
         self.assertEqual(self.found(model), [("missing-pins", D)])
         self.assertEqual(self.found(model, again=True), [])
         self.assertEqual(home_pin(model), b'"on": "e1"')
+
+    def test_what_a_move_has_left(self) -> None:
+        """A mark, a copy with or without guard, the place before. Nothing, while it is under way."""
+        copy, old, pin = mirror_path(D, MOVE), mirror_path(D), f"{D}/{PIN}"
+        begun = (2, create(MOVES)), (2, create(guard(MOVE))), (2, create(copy)), (2, create(f"{copy}/y"))
+        switched = (0, create(f"{pin}/{old_mark_of(MOVE)}")), (2, create(old)), (2, create(f"{old}/{PIN}"))
+        for state, left in {
+            "a mark": [(0, create(f"{pin}/{mark_of(MOVE)}"))],
+            "a copy": begun,
+            "a sealed copy": begun[2:],
+            "the place before": switched,
+        }.items():
+            with self.subTest(state):
+                model = self.damaged("mirrored", *left)
+                self.assertEqual(self.found(model, again=True), [("unfinished-moves", D)])
+                moving = Moving(D, MOVE, "e1", "", "e2")
+                if left is switched:
+                    moving = Moving(D, MOVE, "e2", "", "e1", has_switched=True)
+                context = make_grown(make_context(ADOPTED, "fsck"), ADOPTED, Knows(guess(2)))
+                context.hold = Hold(moving, nullcontext())
+                self.assertEqual(self.examine(model, context), [])
+        self.assertEqual(self.found(self.damaged("mirrored", *begun, (2, create(term_of(MOVE))))), [])
+        model = self.damaged("mirrored", *begun[:2])
+        self.assertEqual(self.found(model), [("foreign", guard(MOVE))])
+
+    def test_a_mirror_on_an_ensemble_that_leaves(self) -> None:
+        model = self.damaged("mirrored", (0, Delete(f"{D}/{PIN}", -1)))
+        context = make_grown(make_context(ADOPTED, "fsck"), ADOPTED, Knows(guess(2)))
+        context.places.leaving = frozenset({1})
+        (finding,) = self.examine(model, context)
+        self.assertIn("ensemble e1 is leaving, and no new pin may name it", run(model, mend(context, finding)))
+        self.assertEqual(self.found(model), [("missing-pins", D)])
 
     def test_what_is_below_a_missing_pin(self) -> None:
         """It cannot be found, but it is no orphan: nothing is done to it."""

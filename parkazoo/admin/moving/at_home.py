@@ -76,14 +76,15 @@ class MovingHome:
         pin = data[0] or b""
         return SeenPin(pin, self._acl_of_native() if is_native(pin) else acl[0], marks)
 
-    def _acl_of_native(self) -> Sequence[ACL]:
-        """Of its pin: nobody else keeps that as the home's.
-
-        :raises NoRightError: the identity does not see the whole ACL of the home.
-        """
-        acl = self.client.call("get_acls", self.path)[0]
+    def acl(self) -> Sequence[ACL]:
+        """:raises NoRightError: the identity does not see all of it."""
+        acl: Sequence[ACL] = self.client.call("get_acls", self.path)[0]
         self._verify_seen(self.path, acl)
-        return pin_acl(acl)
+        return acl
+
+    def _acl_of_native(self) -> Sequence[ACL]:
+        """Of its pin: nobody else keeps that as the home's."""
+        return pin_acl(self.acl())
 
     def look_without_pin(self) -> SeenPin | None:
         """As if a native directory that has none had one; None: the directory is gone."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import NamedTuple
@@ -12,10 +12,12 @@ from kazoo.security import ACL
 
 from parkazoo.protocol.placement import shown
 from parkazoo.protocol.registration import format_session
+from parkazoo.types import ZnodeStat
 
 DIGEST_BYTES = 16
 NO_LIVES: Mapping[str, int] = MappingProxyType({})
 TOP = ""  # the path of the place itself
+NO_STAT = ZnodeStat(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 class SeenZnode(NamedTuple):
@@ -24,6 +26,7 @@ class SeenZnode(NamedTuple):
     :param creates: children ever made: the next sequence number.
     :param owner: the client that owns an ephemeral; 0 for other znodes.
     :param size: bytes of data.
+    :param stat: as the server has sent it.
     """
 
     czxid: int
@@ -35,6 +38,7 @@ class SeenZnode(NamedTuple):
     size: int
     digest: bytes
     acl: tuple[ACL, ...] = ()
+    stat: ZnodeStat = NO_STAT
 
 
 Tree = Mapping[str, SeenZnode]  # by the path below the place, such as "/job-7/part"
@@ -99,6 +103,15 @@ def parent_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
+def above(paths: Iterable[str]) -> set[str]:
+    """All above these, up to the place itself."""
+    found: set[str] = set()
+    for path in paths:
+        while path != TOP and (path := parent_of(path)) not in found:
+            found.add(path)
+    return found
+
+
 def differences(original: Tree, copy: Tree) -> dict[str, str]:
     """What is not the same, by path, in words: "data", "version and ACL", "not copied". Of the place itself only
     its ACL and counter count."""
@@ -130,12 +143,15 @@ def plan(original: Tree, copy: Tree, lives: Mapping[str, int] = NO_LIVES, *, is_
     :param lives: the czxid that the original had when a znode was copied, as far as that is known.
     :param is_last: nobody has changed the original since before it was looked at: the copy must become equal.
     """
-    anew = _earlier_lives(original, copy, lives, is_last)
-    kept = {path for path in original if path in copy and path not in anew}
-    made = Counter(parent_of(path) for path in original if path != TOP and path not in kept)
+    different = [path for path, znode in original.items() if not _is_same(path, znode, copy.get(path), lives)]
+    affected = sorted({*different, *above(different)}, key=_depth)
+    anew = _earlier_lives(affected, original, copy, lives, is_last)
+    if anew:
+        affected = sorted({*affected, *(path for path in anew if path in original)}, key=_depth)
+    made = Counter(parent_of(path) for path in affected if path != TOP and (path in anew or path not in copy))
     changes, without_owner = [], []
-    for path in sorted(original, key=_depth):
-        znode, there = original[path], copy[path] if path in kept else None
+    for path in affected:
+        znode, there = original[path], copy.get(path) if path not in anew else None
         if znode.owner and there is None:
             without_owner.append(path)
             continue
@@ -143,7 +159,8 @@ def plan(original: Tree, copy: Tree, lives: Mapping[str, int] = NO_LIVES, *, is_
         change = ZnodeChange(path, znode, there, max(0, znode.creates - so_far))
         if change.is_needed:
             changes.append(change)
-    deletes = [path for path in copy if path != TOP and path not in kept]
+    deletes = [path for path in copy.keys() - original.keys() if path != TOP]
+    deletes += [path for path in anew if path in original]
     return CopyPlan(
         sorted(deletes, key=_depth, reverse=True),
         changes,
@@ -151,10 +168,28 @@ def plan(original: Tree, copy: Tree, lives: Mapping[str, int] = NO_LIVES, *, is_
     )
 
 
-def _earlier_lives(original: Tree, copy: Tree, lives: Mapping[str, int], is_last: bool) -> set[str]:
+def _is_same(path: str, ours: SeenZnode, theirs: SeenZnode | None, lives: Mapping[str, int]) -> bool:
+    """Whether nothing is to do for a znode but for those below it."""
+    if theirs is None or ours.creates != theirs.creates or ours.acl != theirs.acl:
+        return False
+    return path == TOP or (
+        ours.version == theirs.version
+        and ours.digest == theirs.digest
+        and ours.aversion == theirs.aversion
+        and ours.owner == theirs.owner
+        and lives.get(path, ours.czxid) == ours.czxid
+    )
+
+
+def _earlier_lives(
+    affected: Sequence[str], original: Tree, copy: Tree, lives: Mapping[str, int], is_last: bool
+) -> set[str]:
+    """
+    :param affected: the znodes that are not the same, with all above them, top down.
+    """
     anew: set[str] = set()
     made: Counter[str] = Counter()
-    for path in sorted(original, key=_depth, reverse=True):
+    for path in reversed(affected):
         there = copy.get(path)
         if path != TOP and there is not None:
             is_other = lives.get(path, original[path].czxid) != original[path].czxid
@@ -162,7 +197,7 @@ def _earlier_lives(original: Tree, copy: Tree, lives: Mapping[str, int], is_last
                 continue
             anew.add(path)
         made[parent_of(path)] += 1
-    for path in sorted(copy, key=_depth):
+    for path in sorted(copy, key=_depth) if anew else ():
         if path != TOP and parent_of(path) in anew:
             anew.add(path)
     return anew

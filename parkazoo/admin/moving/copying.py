@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 from typing import NamedTuple
@@ -12,8 +12,8 @@ from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.security import ACL, ANYONE_ID_UNSAFE, OPEN_ACL_UNSAFE, Permissions
 
 from parkazoo.admin.clients import LostError, for_each
-from parkazoo.admin.moving.carried import TOP, CopyPlan, Tree, ZnodeChange, plan
-from parkazoo.admin.moving.place import NOTHING, TreePlace, look, read, send
+from parkazoo.admin.moving.carried import TOP, CopyPlan, SeenZnode, Tree, ZnodeChange, above, plan
+from parkazoo.admin.moving.place import NOTHING, TreePlace, look, look_at, read, send
 from parkazoo.admin.moving.term_writes import ChangedError, TakenOverError, TermWrites
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, SetACL, SetData, Transaction
@@ -156,8 +156,8 @@ class MovingCopy:
         """
         self._remove(opening(self.move))
         done = Done()
+        before = self._look(original, before)
         for _ in range(PASSES):
-            before = self._look(original, before)
             planned = plan(*before, is_last=True)
             if planned.why_not:
                 raise NotExactError(planned.why_not)
@@ -169,8 +169,10 @@ class MovingCopy:
                 done.changed + len(planned.changes) - made,
                 done.deleted + len(planned.deletes),
             )
-            self._carry_out(planned, original, before.original)
+            is_done = self._carry_out(planned, original, before.original)
             before = _with_lives(before, planned)
+            # Nobody else has changed anything; what is not known is what a lost connection has left undone.
+            before = self._look(original, before, _concerned(planned) if is_done else None)
         raise NotExactError("the original changes all the time")
 
     def seal(self) -> bool:
@@ -194,11 +196,18 @@ class MovingCopy:
             raise TakenOverError(f"{path} on {client}: {error!r}")
         return True
 
-    def _look(self, original: TreePlace, before: Both) -> Both:
+    def _look(self, original: TreePlace, before: Both, at: Collection[str] | None = None) -> Both:
         """
+        :param at: only these paths.
         :raises TakenOverError: there is no copy.
         """
-        seen, copy = for_each([(original, before.original), (self.place, before.copy)], lambda each: look(*each))
+
+        def look_again(place: TreePlace, seen: Tree) -> dict[str, SeenZnode]:
+            return look(place, seen) if at is None else look_at(place, at, seen)
+
+        seen, copy = for_each(
+            [(original, before.original), (self.place, before.copy)], lambda each: look_again(*each)
+        )
         if TOP not in copy:
             raise TakenOverError(f"{self.place.path} on {self.place.client} was taken back")
         return Both(seen, copy, before.lives)
@@ -259,6 +268,12 @@ class MovingCopy:
 def is_sealed(place: TreePlace) -> bool:
     place.client.patiently(place.client.catch_up)
     return any(data == SEALED for _, (data, _) in read(place, [TOP], NOTHING))
+
+
+def _concerned(planned: CopyPlan) -> set[str]:
+    """All that writes may have changed."""
+    paths = {*planned.deletes, *(change.path for change in planned.changes)}
+    return paths | above(paths)
 
 
 def _with_lives(before: Both, planned: CopyPlan) -> Both:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -12,21 +12,23 @@ from kazoo.exceptions import NoAuthError, NoNodeError, UnimplementedError
 from kazoo.security import ACL
 
 from parkazoo.admin.clients import AdminClient, LostError, UnreadableError
-from parkazoo.admin.moving.carried import TOP, SeenZnode, Tree, digest_of, parent_of
+from parkazoo.admin.moving.carried import TOP, SeenZnode, Tree, above, digest_of, parent_of
 from parkazoo.admin.moving.multi_read import MultiRead
+from parkazoo.admin.registrations import read_registered
 from parkazoo.admin.transfer.export_file import EPHEMERAL
 from parkazoo.admin.transfer.in_order import creates_of, kind_of
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import GetACL, GetChildren, GetData
 from parkazoo.protocol.placement import shown
-from parkazoo.protocol.registration import CLIENT, decode_registration, parse_session, registration_path
+from parkazoo.protocol.registration import CLIENT, format_session, parse_session
 from parkazoo.protocol.rights import is_masked
 from parkazoo.types import AsyncResult, ZnodeStat
 
-MOST_READS = 250  # in one request
-MOST_BYTES = 1 << 20  # expected in one answer
+MOST_READS = 1000  # in one request
+MOST_BYTES = 1 << 20  # expected in one answer, with the paths of the request
 UNKNOWN_BYTES = 1 << 16  # of a znode that was not seen before
 MOST_NAMES = 10_000
+ACLS_KEPT = 4096
 READS_AT_ONCE = 4  # requests
 MOST_WRITTEN = 500_000
 LEAST_BYTES = 10_000
@@ -53,13 +55,21 @@ class TreePlace:
     :param client: of the ensemble.
     :param path: of the mirror, or of a native directory.
     :param left_out: names directly below that belong to the place and not to the directory.
+    :param go_on: called before each request of many; by an error it ends them all.
     :ivar has_multi_read: until a server says that it does not.
     """
 
-    def __init__(self, client: AdminClient, path: str, left_out: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        client: AdminClient,
+        path: str,
+        left_out: frozenset[str] = frozenset(),
+        go_on: Callable[[], None] = lambda: None,
+    ) -> None:
         self.client = client
         self.path = path
         self.left_out = left_out
+        self.go_on = go_on
         self.has_multi_read = True
 
     @cached_property
@@ -86,20 +96,35 @@ def look(place: TreePlace, before: Tree = NOTHING) -> dict[str, SeenZnode]:
 
     Each znode is of one moment, all together only if nobody changes them meanwhile.
 
-    :param before: an earlier look at the same place. What it knows of ACLs and sizes makes this one faster.
+    :param before: an earlier look at the same place. What has not changed since makes this one faster.
     :raises ImmovableError: there is a znode that cannot be made elsewhere, or the servers hide its ACL.
     :raises NoRightError: there is one that the identity may not read.
     """
-    znodes = walk(place, before)
-    acls: dict[tuple[ACL, ...], tuple[ACL, ...]] = {}
+    return _with_acls(place, walk(place, before), before)
+
+
+def look_at(place: TreePlace, paths: Iterable[str], before: Tree) -> dict[str, SeenZnode]:
+    """As :func:`look`, but only these znodes are looked at; all others are as before."""
+    place.client.patiently(place.client.catch_up)
+    asked = dict.fromkeys(sorted(paths))
+    seen = _with_acls(place, _seen_all(place, read(place, [*asked], before), before), before)
+    gone = asked.keys() - seen.keys()
+    rest = {path: znode for path, znode in before.items() if path not in asked}
+    return seen | {path: znode for path, znode in rest.items() if not gone or gone.isdisjoint(above([path]))}
+
+
+def _with_acls(place: TreePlace, znodes: dict[str, SeenZnode], before: Tree) -> dict[str, SeenZnode]:
     unknown = []
     for path, znode in znodes.items():
         known = before.get(path)
+        if known is znode:
+            continue
         if known is not None and (known.czxid, known.aversion) == (znode.czxid, znode.aversion):
-            znodes[path] = znode._replace(acl=acls.setdefault(known.acl, known.acl))
+            znodes[path] = znode._replace(acl=known.acl)
         else:
             unknown.append(path)
     requests = ([GetACL(place.at(path)) for path in paths] for paths in _parts(unknown, lambda path: 1))
+    missing = {*unknown}
     for path, (found, stat) in _ask_all(place, requests):
         acl = tuple(found)
         if is_masked(acl):
@@ -108,32 +133,30 @@ def look(place: TreePlace, before: Tree = NOTHING) -> dict[str, SeenZnode]:
                 "an identity with ADMIN there (--auth)"
             )
         if stat.czxid == znodes[path].czxid:  # else it went, and another came
-            znodes[path] = znodes[path]._replace(aversion=stat.aversion, acl=acls.setdefault(acl, acl))
-    return _without_gone(znodes)
+            znodes[path] = znodes[path]._replace(aversion=stat.aversion, acl=_interned(acl))
+            missing.remove(path)
+    for path in [*znodes] if missing else ():  # those went in the middle of the look, with all below them
+        if path in missing or (path != TOP and parent_of(path) in missing):
+            missing.add(path)
+            del znodes[path]
+    return znodes
 
 
-def _without_gone(znodes: Mapping[str, SeenZnode]) -> dict[str, SeenZnode]:
-    """Those that have an ACL, and all above them too: the others went in the middle of the look."""
-    found: dict[str, SeenZnode] = {}
-    for path, znode in znodes.items():
-        if znode.acl and (path == TOP or parent_of(path) in found):
-            found[path] = znode
-    return found
+@lru_cache(ACLS_KEPT)
+def _interned(acl: tuple[ACL, ...]) -> tuple[ACL, ...]:
+    """The same object for equal ones: they are compared often."""
+    return acl
 
 
 def walk(place: TreePlace, before: Tree = NOTHING) -> dict[str, SeenZnode]:
-    """As :func:`look`, without ACLs."""
+    """As :func:`look`; ACLs are those of what has not changed."""
     place.client.patiently(place.client.catch_up)
-    owners: dict[int, int] = {}
     znodes: dict[str, SeenZnode] = {}
     level = [TOP]
     while level:
-        parents: dict[str, int] = {}  # with so many children
-        for path, got in read(place, level, before):
-            known = before.get(path)
-            znodes[path] = _seen(place, path, got, known, owners)
-            if got[1].numChildren:
-                parents[path] = got[1].numChildren
+        found = _seen_all(place, read(place, level, before), before)
+        znodes |= found
+        parents = {path: znode.stat.numChildren for path, znode in found.items() if znode.stat.numChildren}
         level = []
         listings = (
             [GetChildren(place.at(path), None) for path in paths]
@@ -152,21 +175,37 @@ def read(place: TreePlace, paths: Sequence[str], sizes: Tree) -> Iterator[tuple[
 
     def size(path: str) -> int:
         known = sizes.get(path)
-        return UNKNOWN_BYTES if known is None else known.size
+        return len(place.path) + len(path) + (UNKNOWN_BYTES if known is None else known.size)
 
     yield from _ask_all(
         place, ([GetData(place.at(path), None) for path in part] for part in _parts(paths, size, MOST_BYTES))
     )
 
 
-def _seen(place: TreePlace, path: str, got: Got, known: SeenZnode | None, owners: dict[int, int]) -> SeenZnode:
-    data, stat = got
+def _seen_all(place: TreePlace, found: Iterable[tuple[str, Got]], before: Tree) -> dict[str, SeenZnode]:
+    """What has not changed as it was seen before; without ACLs what has."""
+    znodes, owned = dict[str, SeenZnode](), list[str]()
+    for path, (data, stat) in found:
+        known = before.get(path)
+        if known is not None and known.stat == stat:
+            znodes[path] = known
+            continue
+        znodes[path] = _seen(place, path, data, stat, known)
+        if stat.ephemeralOwner:
+            owned.append(path)
+    if owned:
+        owners = _owners(place.client, {znodes[path].owner for path in owned})
+        for path in owned:
+            znodes[path] = znodes[path]._replace(owner=owners[znodes[path].owner])
+    return znodes
+
+
+def _seen(place: TreePlace, path: str, data: bytes | None, stat: ZnodeStat, known: SeenZnode | None) -> SeenZnode:
+    """With the session for the owner."""
     kind = kind_of(stat)
     if kind not in ("", EPHEMERAL):
         what = "is a container" if kind == "container" else "has a TTL"
         raise ImmovableError(f"{shown(place.at(path))} on {place.client} {what}: no client can make it elsewhere")
-    if stat.ephemeralOwner and stat.ephemeralOwner not in owners:
-        owners[stat.ephemeralOwner] = _owner(place.client, stat.ephemeralOwner)
     is_same = known is not None and (known.czxid, known.mzxid) == (stat.czxid, stat.mzxid)
     return SeenZnode(
         stat.czxid,
@@ -174,20 +213,22 @@ def _seen(place: TreePlace, path: str, got: Got, known: SeenZnode | None, owners
         stat.version,
         stat.aversion,
         creates_of(stat),
-        owners.get(stat.ephemeralOwner, 0),
+        stat.ephemeralOwner,
         stat.dataLength,
         known.digest if known is not None and is_same else digest_of(data),
+        stat=stat,
     )
 
 
-def _owner(client: AdminClient, session: int) -> int:
-    """The client that a session belongs to; the session itself if nobody says so."""
-    try:
-        data, _ = client.call("get", registration_path(session))
-    except NoNodeError:
-        return session
-    found = parse_session(decode_registration(data).get(CLIENT))
-    return session if found is None else found
+def _owners(client: AdminClient, sessions: Iterable[int]) -> dict[int, int]:
+    """The client that each session belongs to; the session itself if nobody says so."""
+    names = {format_session(session): session for session in sessions}
+    owners = {session: session for session in names.values()}
+    for name, said in client.patiently(lambda: read_registered(client, [*names])):
+        found = parse_session(said.get(CLIENT))
+        if found is not None:
+            owners[names[name]] = found
+    return owners
 
 
 def _parts(paths: Sequence[str], size: Callable[[str], int], most: int = MOST_NAMES) -> Iterator[list[str]]:
@@ -207,6 +248,7 @@ def _parts(paths: Sequence[str], size: Callable[[str], int], most: int = MOST_NA
 def _ask_all(place: TreePlace, requests: Iterable[Sequence[Read]]) -> Iterator[tuple[str, Any]]:
     """Each path below the place with its answer; none for those that are gone. Lost connections are waited for."""
     waiting: deque[_SentReads] = deque()
+    prefix = len(place.path)
 
     def take() -> Iterator[tuple[str, Any]]:
         sent = waiting.popleft()
@@ -215,14 +257,15 @@ def _ask_all(place: TreePlace, requests: Iterable[Sequence[Read]]) -> Iterator[t
         except LostError:
             answers = place.client.patiently(lambda: _ask_again(place, sent.asked))
         for request, answer in zip(sent.asked, answers, strict=True):
-            if isinstance(answer, NoAuthError):
-                raise place.client.no_right(request.path)
-            if isinstance(answer, Exception) and not isinstance(answer, NoNodeError):
-                raise UnreadableError(f"{request.path} on {place.client}: {answer!r}")
             if not isinstance(answer, Exception):
-                yield request.path[len(place.path) :], answer
+                yield request.path[prefix:], answer
+            elif isinstance(answer, NoAuthError):
+                raise place.client.no_right(request.path)
+            elif not isinstance(answer, NoNodeError):
+                raise UnreadableError(f"{request.path} on {place.client}: {answer!r}")
 
     for asked in requests:
+        place.go_on()
         waiting.append(_send(place, asked))
         if len(waiting) >= READS_AT_ONCE:
             yield from take()

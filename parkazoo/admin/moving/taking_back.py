@@ -23,8 +23,8 @@ def end_guard(client: AdminClient, move: str) -> None:
 def remove_copy(place: TreePlace, move: str) -> None:
     """The last step, when no pin names the copy and none will: its guard is gone, and after that its mark."""
     _remove(place.client, opening(move))
-    _remove(place.client, term_of(move))
     delete_place(place, None)
+    _remove(place.client, term_of(move))  # so long it is seen that somebody is at it
 
 
 def delete_place(place: TreePlace, check: tuple[str, int] | None, per_second: float = math.inf) -> bool:

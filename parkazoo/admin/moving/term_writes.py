@@ -94,7 +94,7 @@ class TermWrites:
     def set_acl(self, request: SetACL) -> None:
         """A server takes it in no transaction, so the aversion that it names has to keep a late one from harm."""
         self._flush()
-        self._pace.wait()
+        self._wait(1)
         self._sent.append(_SentWrites([request], send(self._client, request), 0))
         self._take_while_more_than(ACLS_AT_ONCE)
 
@@ -106,12 +106,17 @@ class TermWrites:
     def _flush(self) -> None:
         if not self._writes:
             return
-        self._pace.wait(len(self._writes))
+        self._wait(len(self._writes))
         self._verify_size()
         request = Transaction([*self._checks, *self._writes])
         self._sent.append(_SentWrites(self._writes, send(self._client, request), self._done))
         self._writes, self._bytes, self._done = [], 0, 0
         self._take_while_more_than(TRANSACTIONS_AT_ONCE)
+
+    def _wait(self, count: int) -> None:
+        """Before so many writes."""
+        self._place.go_on()
+        self._pace.wait(count)
 
     def _verify_size(self) -> None:
         """

@@ -29,7 +29,7 @@ def look_at_mark(
     mark, path = mark_of(moving.name), moving.directory
     if before is not None and not is_impatient and (yield from _is_there(before, mark)):  # perhaps in the past
         return False, before
-    context = context.risen(context.form, context.places)  # which is not held
+    context = context.unheld()
     found = yield from locate(context, path, is_fresh=True)
     if found is not None and found.certainty == PINNED:
         if is_impatient:

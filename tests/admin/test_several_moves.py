@@ -1,0 +1,159 @@
+"""Several directories move one after the other, over ensembles in memory; commands end anywhere."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from unittest import mock
+
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from parkazoo.admin.clients import LostError
+from parkazoo.admin.directory_move import DirectoryMove
+from parkazoo.admin.rise import Rise
+from parkazoo.admin.several_moves import SeveralMoves, _held, _SeveralMoves
+from parkazoo.kazoo_private import Create
+from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.pin import Pin, decode_pin, encode_pin
+from parkazoo.protocol.placement import mirror_path
+from tests.admin.test_directory_move import GROWN, MOST_WRITES, NAMES, OLD, SESSIONS, CrashError, MoveCase
+from tests.fakes.ensemble import FakeAdminClient
+
+DRAINED = GROWN.with_epoch({"a": 0, "b": 1, "h": 1}, ())
+STUCK = "/stuck"
+TTL = (0xFF << 56) - (1 << 64) + 5
+
+
+class SeveralCase(MoveCase):
+    """/d, /d/x and /e are on a, which has weight 0."""
+
+    def begin(self, chance: random.Random, known: ClusterMap = DRAINED) -> None:
+        self.begin_empty(chance, known)
+        self.pins = {"/d": "/d", "/d/x": f"{OLD}/x", "/e": "/e"}
+        for path, home in self.pins.items():
+            self.make(path, home)
+
+    def make(self, path: str, home: str) -> None:
+        """A directory with one child, on a."""
+        at = self.ensembles["a"] if home.startswith("/parkazoo") else self.home
+        if home not in at.znodes:
+            at.write(Create(home, b"", OPEN_ACL_UNSAFE, 0))
+        at.write(Create(f"{home}/.parkazoo", encode_pin(Pin(0, 0), "a"), OPEN_ACL_UNSAFE, 0))
+        mirror, name = mirror_path(path), "x" if path == "/d" else "child"
+        self.ensembles["a"].write(Create(mirror, b"", OPEN_ACL_UNSAFE, 0))
+        self.ensembles["a"].write(Create(f"{mirror}/{name}", b"data", OPEN_ACL_UNSAFE, 0))
+
+    @contextmanager
+    def worker_works(self, share: float = 0.3) -> Iterator[None]:
+        """It follows, and does nothing."""
+        with mock.patch.object(self.worker, "works", lambda: None), super().worker_works(share):
+            yield
+
+    def several(self, to: str | None = None, *, below: str = "", dry_run: bool = False) -> SeveralMoves:
+        session = next(SESSIONS)
+        clients = {name: FakeAdminClient(each, name, session) for name, each in self.ensembles.items()}
+        rise = Rise({}, 5.0, self.told.append, lambda waiting: None, dry_run, True, True)
+
+        @contextmanager
+        def connected(rise: Rise, known: ClusterMap) -> Iterator[object]:
+            yield clients
+
+        moves = _SeveralMoves(rise, lambda done, total: None, to)
+        find: Callable[..., list[str]] = lambda known, clients: _held(known, "a", clients)  # noqa: E731
+        if below:
+            find = partial(moves.find_below, below)
+        with mock.patch.object(Rise, "connected", connected):
+            try:
+                return moves.run(self.published(), self.published(), find)
+            except CrashError:
+                self.ended_at_sleep.append(session)
+                raise
+
+    def places(self) -> dict[str, str]:
+        """The ensemble of the children of each directory, by its pin."""
+        found = {}
+        for path in self.pins:
+            above, _, name = path.rpartition("/")
+            at, home = self.home, path
+            if above:
+                pin = decode_pin(self.home.znodes[f"{above}/.parkazoo"].data or b"")
+                assert pin is not None
+                at, home = self.ensembles[pin.on], f"{mirror_path(above, pin.generation)}/{name}"
+            pin = decode_pin(at.znodes[f"{home}/.parkazoo"].data or b"")
+            assert pin is not None
+            found[path] = pin.on
+        return found
+
+    def assert_empty(self) -> None:
+        self.assertNotIn("a", self.places().values())
+        self.assertEqual([on for on, _ in self.mirrors() if on == "a"], [])
+        self.assertEqual(len(self.mirrors()), len(self.pins))
+        self.assertIsNone(self.published().move)
+
+
+class TestSeveral(SeveralCase):
+    def test_all_move_off_an_ensemble(self) -> None:
+        """Those furthest down first, each to where new ones go."""
+        with self.worker_works():
+            self.assertEqual(self.several(), SeveralMoves(3, {}))
+        self.assert_empty()
+        guess = DRAINED.make_guess().of_children
+        self.assertEqual(self.places(), {path: NAMES[guess(path)] for path in self.pins})
+        moved = [each for each in self.told if "has moved" in each]
+        self.assertEqual([each.split()[3] for each in moved], ["/d/x", "/d", "/e"])
+        self.assertEqual([each.partition(":")[0] for each in moved], ["1 of 3", "2 of 3", "3 of 3"])
+
+    def test_one_stays(self) -> None:
+        self.make(STUCK, STUCK)
+        path = f"{mirror_path(STUCK)}/child"
+        self.ensembles["a"].znodes[path] = self.ensembles["a"].znodes[path]._replace(owner=TTL)
+        with self.worker_works():
+            moved, stayed = self.several()
+        self.assertEqual((moved, [*stayed]), (3, [STUCK]))
+        self.assertRegex(stayed[STUCK], f"{path} on ensemble a .*has a TTL")
+        self.assertEqual([on for on, _ in self.mirrors()].count("a"), 1)
+
+    def test_the_next_command_goes_on(self) -> None:
+        for number in range(3, MOST_WRITES, 7):
+            with self.subTest(number):
+                self.begin(random.Random(number))
+                with self.worker_works(), self.before_write(number, self.crash):
+                    try:
+                        self.several()
+                    except CrashError:
+                        pass
+                    else:
+                        break
+                with self.worker_works():
+                    self.assertEqual(self.several().stayed, {})
+                self.assert_empty()
+        self.assertGreater(number, 60)
+
+    def test_below_a_path(self) -> None:
+        with self.worker_works():
+            self.assertEqual(self.several("h", below="/d"), SeveralMoves(2, {}))
+        self.assertEqual(self.places(), {"/d": "h", "/d/x": "h", "/e": "a"})
+        self.assertEqual(self.several("h", below="/d"), SeveralMoves(0, {}))
+        self.assertEqual(self.several("h", below="/none"), SeveralMoves(0, {}))
+
+    def test_a_dry_run(self) -> None:
+        before = {name: each.znodes for name, each in self.ensembles.items()}
+        self.assertEqual(self.several("b", below="/d", dry_run=True), SeveralMoves(2, {}))
+        self.assertEqual({name: each.znodes for name, each in self.ensembles.items()}, before)
+        told = [("/d/x", 1), ("/d", 2)]
+        self.assertEqual(self.told, [f"{path}: would copy {number} znodes from a to b" for path, number in told])
+
+    def test_an_ensemble_that_is_no_place(self) -> None:
+        with self.worker_works():
+            moved, stayed = self.several("x", below="/e")
+        self.assertEqual((moved, [*stayed]), (0, ["/e"]))
+        self.assertRegex(stayed["/e"], "no ensemble of the map is called")
+
+    def test_an_ensemble_that_does_not_answer(self) -> None:
+        """None can move then: it does not go on to the next."""
+        lost = mock.Mock(side_effect=LostError("the connection was lost"))
+        with mock.patch.object(DirectoryMove, "run", lost), self.assertRaises(LostError):
+            self.several()
+        lost.assert_called_once()
