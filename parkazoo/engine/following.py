@@ -91,8 +91,9 @@ class Following(Generic[MemberT]):
         """Work by the newest map, and then acknowledge it. A form is never given up: others may go on by it."""
         cluster_map, driver = self._roster.cluster_map, self._driver
         assert cluster_map is not None
-        if self.is_changing or self._is_rewatching or not self._moves.have_ended(cluster_map):
+        if self.is_changing or self._is_rewatching:
             return
+        has_ended = self._moves.have_ended(cluster_map)
         is_other = driver.context.form < cluster_map.form or cluster_map.parting != self._parting
         if is_other or cluster_map.last_move != self._moves.last:
             self._changes_to = None if is_other else _known_of(cluster_map)
@@ -107,7 +108,7 @@ class Following(Generic[MemberT]):
                 is_patient=not is_other,
             )
             return
-        if not self._moves.have_copies():
+        if not has_ended or not self._moves.have_copies():
             return
         if cluster_map.move is None:
             self._moves.end()

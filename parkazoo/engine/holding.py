@@ -83,8 +83,15 @@ class Holding:
             self.hold.end()
             self._when_over()
 
+    def end_without_look(self) -> None:
+        """The mark is gone, as the map says; each operation reads the pin."""
+        self.found = None
+        self._driver.context.places.trust_pin()
+        self._driver.context.past.distrust()
+        self.hold.end()
+
     def _have_looked(self, answer: tuple[bool, Directory | None] | Exception) -> None:
-        if self._is_stopping():
+        if self._is_stopping() or self.hold.is_over:
             return
         if isinstance(answer, Exception):  # they have asked as well, so to speak
             for held in self.hold.take():

@@ -47,13 +47,21 @@ class Moves(Generic[MemberT]):
         self._go_on = go_on
         self._is_stopping = is_stopping
         self.last = ""
+        self._has_begun = False
         self._holding: Holding | None = None  # if a directory moves
         self._copying: Holding | None = None  # for which ephemerals are being copied, or have been
         self._is_copying = False
 
     def begin(self, cluster_map: ClusterMap) -> Hold | None:
-        """The hold of operations that begin from now on, by this map."""
-        move, self.last = cluster_map.move, cluster_map.last_move
+        """The hold of operations that begin from now on, by this map.
+
+        If a move has ended of which they know nothing, a server that lags might show the pin of before.
+        """
+        move = cluster_map.move
+        has_slept = cluster_map.moved != self.last or (move is not None and move.has_switched)
+        if has_slept and self._has_begun:
+            self._driver.context.past.distrust()
+        self._has_begun, self.last = True, cluster_map.last_move
         if move is None:
             self._holding = self._copying = None
         elif self._holding is None or self._holding.hold.moving.name != move.name:
@@ -71,11 +79,19 @@ class Moves(Generic[MemberT]):
     # ---- the end of a move -----------------------------------------------------------------------
 
     def have_ended(self, cluster_map: ClusterMap) -> bool:
-        """Whether nothing waits for the end of a move that the map says is over; else that is looked for."""
+        """Whether nothing waits for the end of a move that the map says is over; else that is looked for.
+
+        If the map is without it, the mark is gone, and the client has nothing where the children have been: the
+        command would have waited. So it does not look; the home may be away.
+        """
         holding, move = self._holding, cluster_map.move
         if holding is None or holding.hold.is_over:
             return True
-        if move is not None and move.name == holding.hold.moving.name and not move.has_switched:
+        if move is None or move.name != holding.hold.moving.name:
+            holding.end_without_look()
+            self._forget_ephemerals(holding)
+            return True
+        if not move.has_switched:
             return True
         holding.find_end()
         return False

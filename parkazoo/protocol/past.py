@@ -124,6 +124,12 @@ class Past:
                     change.ensemble = -1  # no ensemble is known to have executed all
                 self._note(change)
 
+    def distrust(self) -> None:
+        """Others have done something that a server might not show yet, nobody knows to which paths."""
+        if len(self._written) > 1:
+            with self._lock:
+                self._forgotten = self._count = self._count + 1
+
     def caught_up(self, ensemble: int, count: int) -> None:
         """The ensemble has answered a write that was sent at that count."""
         with self._lock:

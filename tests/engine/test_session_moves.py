@@ -216,6 +216,30 @@ class TestMoves(FormTest):
         client.runtime.turn(MOST_PAUSE_S)
         self.assertIsInstance(held.value, ConnectionLoss)
 
+    def test_the_home_is_away_and_another_moves(self) -> None:
+        """The map waits for nobody who has nothing there. What the client did elsewhere ends, and it says so."""
+        client = self.at_work()
+        self.announce(client)
+        held, home = self.get(client), client[self.home]
+        home.is_slow = True
+        client.runtime.turn(1)
+        client.map = client.map.with_move(None)
+        other = Moving("/e", NAME[::-1], self.source, "", self.target)
+        client.map = client.map.with_move(other)
+        client.ensembles[self.source].data[MAP] = client.map.to_json()
+        self.hear(client, self.source)
+        client.runtime.turn(0.02)
+        self.assertEqual([epoch for name, (_, epoch) in self.said(client).items() if name != self.home], [3, 3])
+        assert client.session.driver is not None
+        hold = client.session.driver.context.hold
+        self.assertEqual((held.told, hold and hold.moving), ([], other))
+        del self.data[MARK]
+        home.is_slow = False
+        self.ask(client, self.home)
+        client.runtime.turn(0.1)
+        self.assertEqual(held.value[0], b"old")
+        self.assertEqual(self.epochs(client), [5, 5, 5])
+
     def test_forgotten_meanwhile(self) -> None:
         """The client makes the directory again and again, in vain, and so forgets where its children are."""
         client = self.at_work()

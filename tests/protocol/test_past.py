@@ -58,3 +58,18 @@ class TestForgetting(unittest.TestCase):
         self.named.other = lambda: found.append(self.past.is_behind(1, "/a"))
         self.forget()
         self.assertEqual(found, [True])
+
+
+class TestDistrust(unittest.TestCase):
+    def test_until_each_ensemble_has_caught_up(self) -> None:
+        past = Past(2, nullcontext())
+        self.assertFalse(past.is_behind(0, "/a"))
+        past.distrust()
+        self.assertEqual([past.is_behind(each, "/a") for each in range(2)], [True, True])
+        past.caught_up(0, past.count)
+        self.assertEqual([past.is_behind(each, "/a") for each in range(2)], [False, True])
+
+    def test_where_there_is_one(self) -> None:
+        past = Past(1, nullcontext())
+        past.distrust()
+        self.assertFalse(past.is_behind(0, "/a"))
