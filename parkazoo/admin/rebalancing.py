@@ -19,6 +19,7 @@ from parkazoo.admin.read import read_map
 from parkazoo.admin.rebalance_plan import WORTH, Branch, MayGo, RebalancePlan, branches_of, make_plan
 from parkazoo.admin.registrations import verify_new_enough
 from parkazoo.admin.rise import OnWait, Rise, Tell
+from parkazoo.admin.strays import SHOWN
 from parkazoo.admin.write_counts import DirectoryWrites, directory_of, is_own
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
@@ -158,12 +159,18 @@ class _Measuring:
         """Returns the heaviest branches of the ensembles that have too much, with their znodes."""
         shares = self._plan(WRITES, loads, ()).shares
         counted: list[Branch] = []
+        uncounted: list[str] = []
         for name, client in self._clients.items():
             if loads[name] <= shares[name]:
                 continue
             asked = [each for each in branches if each.ensemble == name][:MOST_COUNTED]
             znodes = count_below(client, [each.place for each in asked], Pace(per_second=COUNTS_PER_SECOND))
             counted += [each._replace(znodes=znodes[each.place]) for each in asked if each.place in znodes]
+            uncounted += [each.directory for each in asked if each.place not in znodes]
+        if uncounted:
+            told = ", ".join(shown(each) for each in uncounted[:SHOWN])
+            more = f" and {len(uncounted) - SHOWN:,} more" if len(uncounted) > SHOWN else ""
+            self._tell(f"left out, because they are gone, or this identity may not read them: {told}{more}")
         return counted
 
     def _by_znodes(self) -> RebalancePlan:

@@ -127,6 +127,12 @@ class RebalanceTest(RebalanceCase):
         with self.assertRaisesRegex(ClusterMapError, "could not be counted, so nothing moves: b: its servers"):
             self.rebalance()
 
+    def test_what_may_not_be_read(self) -> None:
+        self.stand_in("count_below", side_effect=lambda client, paths, pace: dict.fromkeys(paths[1:], 10))
+        self.rebalance()
+        self.assertEqual(self.told[1], "left out, because they are gone, or this identity may not read them: /0")
+        self.assertNotIn("/0", [path for path, _ in self.moved])
+
     def test_another_form(self) -> None:
         self.read_map.return_value = ClusterMap("5d3c", {"a": "a:1"}, ("a",), "a")
         with self.assertRaisesRegex(ClusterMapError, "paths say where directories are"):
@@ -181,8 +187,9 @@ class CommandTest(RebalanceCase):
         self.assertRegex(
             out, r"(?s)moves, each with all below.*writes/s +.*znodes.*a +│ b +│ /0 +│ +100\.0 │ +10 "
         )
-        ensembles = r"(?s)ensemble +┃ weight ┃ share ┃ +now ┃ +then.*a +│ +1 │ 200\.0 │ 600\.0 │ 200\.0 "
-        self.assertRegex(out, ensembles)
+        self.assertRegex(
+            out, r"(?s)ensemble +┃ weight ┃ share ┃ +now ┃ +then.*a +│ +1 │ 200\.0 │ 600\.0 │ 200\.0 "
+        )
         self.assertRegex(out, "dry run: nothing was written\n$")
 
     def test_a_refusal(self) -> None:
