@@ -71,7 +71,7 @@ class RebalanceTest(GrowCase):
     def setUp(self) -> None:
         super().setUp()
         add_rule(self.a, Rule("/old", ("a",)))
-        self.worker, self.states = self.client()
+        self.worker, _ = self.client()
         self.paths = [f"{path}/x" for path in OLD]
         for path in self.paths:
             self.worker.create(path, makepath=True)
@@ -103,16 +103,14 @@ class RebalanceTest(GrowCase):
             return self.places() == {"a": 2, "b": 2, "c": 2}
 
         with writer.writing():
-            out = output_of(*command, "--dry-run")
-            self.assertRegex(
-                out, r"(?s)counted [\d,]+ writes.*weight .* share .* now .* then.*nothing was written"
-            )
-            self.assertEqual(self.places(), {"a": len(OLD)})
             wait_until(is_even, "each ensemble has two of the directories")
             wait_until(
                 lambda: "nothing to do: each ensemble has its share" in output_of(*command), "nothing to do"
             )
-        self.assertRegex("\n".join(outs), r"(?s)moves, each with all below.*/old/\d has moved to [bc]: operations")
+        self.assertRegex(
+            "\n".join(outs),
+            r"(?s)counted [\d,]+ writes.*moves, each with all below.*/old/\d has moved to [bc]: operations",
+        )
         for path in self.paths:
             version = self.worker.get(path)[1].version
             done, unsure = writer.done[path], writer.unsure[path]
