@@ -29,7 +29,7 @@ demo: .venv/has-local
 	@.venv/bin/python -m parkazoo.demo
 
 test: .venv/has-dev
-	@.venv/bin/python -m tests -j 2
+	@.venv/bin/python -m tests -j 3
 
 quick: .venv/has-dev
 	@.venv/bin/python -m tests -j 2 pure slice
