@@ -19,6 +19,7 @@ from parkazoo.local.settings import ZOO_CFG, format_zoo_cfg, java_command, lay_o
 from parkazoo.local.supervisor import Supervisor
 
 DUMP_TIMEOUT_S = 60.0
+MOST_KEPT = 4  # archives of 30 MB, each of a Java and of jars
 
 
 def class_data_flags(
@@ -77,7 +78,8 @@ class _Archives:
             except (LocalClusterError, subprocess.SubprocessError):
                 draft.unlink(missing_ok=True)
             draft.touch()
-            for old in self._all():
+            by_age = sorted(self.cache.glob("classes-*.jsa"), key=lambda each: each.stat().st_mtime)
+            for old in {*self._all(), *by_age[: 1 - MOST_KEPT]}:
                 old.unlink()
             return draft.replace(self._path(draft))
 

@@ -8,7 +8,15 @@ import tempfile
 from pathlib import Path
 from unittest import mock
 
-from parkazoo.local import LocalCluster, LocalServer, class_data, find_java, find_zookeeper, role_of
+from parkazoo.local import (
+    LocalCluster,
+    LocalClusterError,
+    LocalServer,
+    class_data,
+    find_java,
+    find_zookeeper,
+    role_of,
+)
 from parkazoo.local.class_data import class_data_flags
 from tests.live.local_case import LocalCase
 
@@ -75,6 +83,17 @@ class TestClassData(LocalCase):
                 self.assertFalse(self.archive.exists())
             for empty in self.folder.glob("*.jsa"):
                 empty.unlink()
+
+    def test_few_are_kept(self) -> None:
+        for number in range(class_data.MOST_KEPT + 1):
+            other = self.folder / f"classes-{number}-00000000.jsa"
+            other.touch()
+            os.utime(other, (number, number))
+        with mock.patch.object(class_data._Archives, "_run_server", side_effect=LocalClusterError):
+            self.assertEqual(self.flags(), [])
+        (made,) = self.folder.glob(f"{self.made.name.rpartition('-')[0]}-*.jsa")
+        others = [f"classes-{number}-00000000.jsa" for number in (2, 3, 4)]
+        self.assertEqual(self.files(), sorted([*others, made.name, "lock"]))
 
     def test_java_that_makes_none_is_asked_once(self) -> None:
         java, asked = self.folder / "java", self.folder / "asked"

@@ -87,7 +87,7 @@ class TestWhatIsMissing(LocalCase):
     def test_zookeeper_path(self) -> None:
         with self.environment():
             jars = find_zookeeper()
-        with self.environment(ZOOKEEPER_PATH=str(self.folder)):
+        with self.environment(ZOOKEEPER_PATH=str(self.folder), XDG_CACHE_HOME=str(self.folder)):
             with self.assertRaisesRegex(LocalClusterError, f"ZOOKEEPER_PATH is {self.folder}, but"):
                 find_zookeeper()
             (self.folder / "lib").mkdir()
