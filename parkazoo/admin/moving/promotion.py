@@ -21,14 +21,14 @@ def finish_promotion(home: MovingHome, seen: SeenPin, place: TreePlace, path: st
     :param path: of the fence. :param fence: its stat, read before the pin is read once more.
     :raises ClusterMapError: the mirror was there, and was lost with the ensemble's data.
     """
+    if home.look() != seen:
+        return
     pin = decode_pin(seen.data)
     if pin is not None and (fence.ctime != pin.ctime or fence.version < pin.version):
         raise ClusterMapError(
             f"the children of {shown(logical(home.path))} were lost when {place.client} lost its data: `parkazoo "
             "fsck` says what to do"
         )
-    if home.look() != seen:
-        return
     steps: list[WriteRequest] = [SetData(path, b"", fence.version), Create(place.path, b"", home.acl(), 0)]
     index, error = failure(place.client.wait(place.path, send(place.client, Transaction(steps))))
     if isinstance(error, NoAuthError):
