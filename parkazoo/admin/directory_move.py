@@ -61,6 +61,7 @@ from parkazoo.protocol.placement import (
     shown,
 )
 from parkazoo.protocol.registration import format_session
+from parkazoo.protocol.where.places import Places
 from parkazoo.types import ZnodeStat
 
 HOLD_S = 1.0  # clients hold their operations meanwhile
@@ -316,7 +317,7 @@ class DirectoryMove:
     def _begin(self, known: ClusterMap) -> bool:
         """Makes a copy and announces the move; whether the children are there already."""
         home, seen, move = self._find(known)
-        if self._take_back_left(known, home, seen, move.generation, by_force=False):
+        if self._take_back_left(known, home, seen, self._original_of(move, home), by_force=False):
             self.rise.tell("took back what an interrupted command had begun")
         if seen.moved:
             self._finish_left(known, home, seen.moved)
@@ -606,7 +607,8 @@ class DirectoryMove:
                 continue
             pin = decode_pin(data)
             if pin is None:  # somebody else's
-                source, generation = known.names[known.make_placement().of_children(self.path)], ""
+                first = Places(known.make_placement()).known(self.path)
+                source, generation = known.names[first.mirror.ensemble], ""
             elif pin.is_native:
                 source, generation = home.client.name, NATIVE
             else:
@@ -620,16 +622,23 @@ class DirectoryMove:
     # ---- step 1: what is left over -----------------------------------------------------------------
 
     def _take_back_left(
-        self, known: ClusterMap, home: MovingHome | None, seen: SeenPin | None, generation: str, *, by_force: bool
+        self,
+        known: ClusterMap,
+        home: MovingHome | None,
+        seen: SeenPin | None,
+        place: TreePlace | None,
+        *,
+        by_force: bool,
     ) -> bool:
         """Takes back what commands have begun that did not come to their end; whether there was anything.
 
-        :param generation: that of the children.
+        :param place: of the children; None: the directory is gone.
         :param by_force: also if such a command is at work.
         :raises TakenOverError: a command is at work.
+        :raises ClusterMapError: what looks like a copy may be all that there is of the children.
         """
         marked = set(seen.moves) if seen is not None else set()
-        kept = {generation}
+        kept = set() if place is None else {generation_of(place.path)}
         if home is not None and seen is not None:
             olds = (home.old(move) for move in seen.moved)
             kept.update(pin.generation for data in olds if data is not None and (pin := decode_pin(data)))
@@ -646,6 +655,14 @@ class DirectoryMove:
                 raise TakenOverError(
                     f"another command moves {shown(self.path)}, in session "
                     f"{format_session(term.ephemeralOwner)} on {client.name}"
+                )
+            if place is None or client.is_there(guard(move)):
+                continue
+            if not place.client.is_there(place.path):
+                raise ClusterMapError(
+                    f"by its pin the children of {shown(self.path)} are on {place.client.name}, and they are not; "
+                    f"those in {mirror_path(self.path, move)} on {client.name} may be all that there are: "
+                    "`parkazoo fsck` tells more"
                 )
         if self._newest(known) != known:
             raise _AgainError
@@ -671,6 +688,9 @@ class DirectoryMove:
         found = trace(known, self.clients, self.path)
         home = self._home(known, found.d) if found.is_there else None
         seen = None if home is None else home.look()
+        place = None
+        if home is not None:
+            place = TreePlace(self.clients[known.names[found.d.mirror.ensemble]], found.d.mirror.path)
         move = known.move if known.move is not None and known.move.directory == self.path else None
         if move is not None:
             self._take_back(home, move.name, clients[move.target])
@@ -680,7 +700,7 @@ class DirectoryMove:
                     f"ends the move, and then with --to {move.source} moves it back"
                 )
             self._leave(known, move)
-        elif not self._take_back_left(known, home, seen, found.d.generation, by_force=True):
+        elif not self._take_back_left(known, home, seen, place, by_force=True):
             raise ClusterMapError(f"there is nothing to abort: {shown(self.path)} does not move")
         self.rise.tell(f"called off: {shown(self.path)} stays where it is")
         return update_copies(clients, known.bootstrap).map

@@ -167,7 +167,7 @@ def _audit_its_directory(context: Context, place: Place, path: str) -> Operation
         return (yield from audit_without_pin(d))
     if found.mirror == place or (yield from _has_old_place(found)):
         return []
-    if generation:
+    if generation and (yield from is_there(found.mirror.ensemble, found.mirror.path)):
         return [Finding(UNFINISHED_MOVES, place.ensemble, path, "its copy is still there")]
     on = "below it" if found.is_native else f"on {context.names[found.mirror.ensemble]}"
     if not found.is_native and found.mirror.ensemble == place.ensemble:

@@ -826,6 +826,16 @@ class TestRefused(MoveCase):
         self.home.write(Create(f"{PIN}/1234.-1", b"", OPEN_ACL_UNSAFE, 0))
         self.refuse("^a delete of /d has not come to its end")
 
+    def test_the_pin_of_a_home_that_went_back(self) -> None:
+        """It names the place before the last move: what looks like a copy has the children."""
+        with self.worker_works():
+            self.move()
+        self.home.write(SetData(PIN, encode_pin(Pin(0, 0), "a"), -1))
+        for options in ({}, {"aborts": True}):
+            self.refuse(
+                "^by its pin the children of /d are on a, and they are not; those in .* on b may", **options
+            )
+
     def test_another_move(self) -> None:
         self.home.write(Create("/p", b"", OPEN_ACL_UNSAFE, 0))
         _, run = self.command()
