@@ -34,6 +34,7 @@ from tests.handlers import make_handler
 from tests.live.world import Seen
 
 FEW_FENCES = 8
+SOON_S = 0.05  # between two looks for strangers, which the plain clients of these tests are and stay
 UNREACHABLE_TIMEOUT_S = 8.0  # a server that does live answers in less, on a busy machine too
 COMMAND_TIMEOUT_S = 120.0
 IDENTITY = ("digest", "admin:secret-of-admin")
@@ -53,7 +54,9 @@ def empty_ensembles() -> tuple[LocalCluster, list[KazooClient]]:
 
 
 class MapCase(unittest.TestCase):
-    """Three ensembles of one server, empty before each test; only as many fences as a test needs."""
+    """Three ensembles of one server, empty before each test; only as many fences as a test needs, and short pauses
+    between two looks for strangers.
+    """
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -64,9 +67,10 @@ class MapCase(unittest.TestCase):
     def setUp(self) -> None:
         for client in self.plain:
             wipe(client)
-        fences = mock.patch("parkazoo.admin.contents.FENCE_COUNT", FEW_FENCES)
-        fences.start()
-        self.addCleanup(fences.stop)
+        for name, value in (("contents.FENCE_COUNT", FEW_FENCES), ("strangers.LOOK_EVERY_S", SOON_S)):
+            patch = mock.patch(f"parkazoo.admin.{name}", value)
+            patch.start()
+            self.addCleanup(patch.stop)
 
     def publish(self, changed: ClusterMap) -> None:
         """Write that map to all ensembles, of the same epoch or not."""
