@@ -16,7 +16,7 @@ from tests.faults.run import all_loads, run
 from tests.faults.schedule import FULL, KINDS, REPLACING, SHORT
 from tests.faults.summary import print_outcome, write_summary
 
-SHORT_MINUTES = 0.5
+MINUTES, SHORT_MINUTES = 10.0, 0.5
 WIDTH = 115  # where no terminal has one
 
 
@@ -26,7 +26,9 @@ def main() -> int:
         "loads", metavar="LOAD", nargs="*", help=f"of {', '.join(all_loads())}; all by default, and then stress"
     )
     parser.add_argument(
-        "--minutes", type=float, default=10.0, help="how long there are faults, %(default)g by default"
+        "--minutes",
+        type=float,
+        help=f"how long there are faults; {MINUTES:g} by default, with --short {SHORT_MINUTES:g}",
     )
     parser.add_argument("--seed", type=int, help="of the schedule; by default a new one, which is printed")
     parser.add_argument("--short", action="store_true", help="each kind of fault about once; no time is judged")
@@ -42,7 +44,7 @@ def main() -> int:
     if unknown := [kind for kind in options.kinds if kind not in KINDS]:
         parser.error(f"there is no kind {', '.join(unknown)}; there are {', '.join(KINDS)}")
     seed = int.from_bytes(os.urandom(4), "big") if options.seed is None else options.seed
-    minutes = SHORT_MINUTES if options.short else options.minutes
+    minutes = options.minutes or (SHORT_MINUTES if options.short else MINUTES)
     folder = ROOT / "build" / "faults" / f"{seed}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     folder.mkdir(parents=True)
     console = Console(width=None if sys.stdout.isatty() else WIDTH)

@@ -19,7 +19,7 @@ from kazoo.exceptions import NoNodeError
 
 from bench import ROOT
 from parkazoo import ClusterMapError, ParKazooClient
-from parkazoo.admin import read_history, read_spread
+from parkazoo.admin import find_whereabouts, read_history, read_spread
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.moving import MOVES, Moving
@@ -185,7 +185,8 @@ class Moves:
 
     def _move(self, hinder: Callable[[Command], None]) -> None:
         move = self._map.move
-        path, to = (self._pick(), self._one_name()) if move is None else (move.directory, move.target)
+        path = self._pick() if move is None else move.directory
+        to = self._other_name(path) if move is None else move.target
         self._left.add(path)
         command = Command(self._hosts, path, "--to", to)
         hinder(command)
@@ -213,6 +214,13 @@ class Moves:
 
     def _one_name(self) -> str:
         return self._dice.choice([*self._map.placement])
+
+    def _other_name(self, path: str) -> str:
+        """An ensemble without its children; any, if one that has to be asked is away."""
+        names = {*self._map.placement}
+        with suppress(ClusterMapError):
+            names.discard(self._map.names[find_whereabouts(self._map, path).d.mirror.ensemble])
+        return self._dice.choice(sorted(names))
 
     @property
     def _map(self) -> ClusterMap:
@@ -265,8 +273,7 @@ class Moves:
                 self._problems.append("no directory moves when there are no faults any more")
                 break
             path = self._pick()
-            for name in self._map.placement:
-                self._account(Command(self._hosts, path, "--to", name))
+            self._account(Command(self._hosts, path, "--to", self._other_name(path)))
 
     # ---- what hinders ----------------------------------------------------------------------------
 

@@ -3,45 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import json
 import random
-import re
-import subprocess
-import sys
 import unittest
 from typing import Any
 
-from bench import ROOT
 from tests.faults.schedule import FULL, KINDS, MANNERS, SHORT, Plan, schedule
-from tests.live.world import seed
+from tests.faults.short_run import ShortRun
 
-RUN_TIMEOUT_S = 900.0
 ENSEMBLES = 3
 MANY = 100
 
 
-class TestShortRun(unittest.TestCase):
-    """The run is in setUpClass, because it takes longer than a test may."""
-
-    said: str
-    status: int
-    summary: dict[str, Any]
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        command = [sys.executable, "-m", "tests.faults", "--short", "--seed", str(seed())]
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-            try:
-                cls.said, _ = process.communicate(timeout=RUN_TIMEOUT_S)
-            finally:
-                process.terminate()
-        cls.status = process.returncode
-        print(cls.said)
-        folder = re.search(r"journals in (\S+)", cls.said)
-        cls.summary = json.loads((ROOT / folder[1] / "summary.json").read_text()) if folder else {}
-
+class TestShortRun(ShortRun):
     def test_clean(self) -> None:
-        self.assertEqual((self.said.splitlines()[-1], self.status), ("clean", 0), self.said)
+        self.assert_clean()
 
     def test_each_kind_of_fault_has_been_there(self) -> None:
         counts = {kind: sum(manners.values()) for kind, manners in self.summary["faults"].items()}
