@@ -32,7 +32,7 @@ def describe(case: Case, outcome: Outcome) -> str:
     return "\n".join([*lines, *map(str, outcome.answers)])
 
 
-def fuzz(arena: Arena, seed: int, minutes: float) -> int:
+def fuzz(arena: Arena, seed: int, minutes: float, *, has_moves: bool) -> int:
     """Case after case until the time is over. Of failures that are alike, the first is minimised and told.
 
     :returns: how many kinds of failures there were.
@@ -46,7 +46,7 @@ def fuzz(arena: Arena, seed: int, minutes: float) -> int:
         if now_s > told_s + MINUTE_S:
             told_s = now_s
             print(f"{time.strftime('%H:%M:%S')} {number} cases", flush=True)
-        case = generate(seed, number)
+        case = generate(seed, number, has_moves=has_moves)
         outcome = arena.run(case)
         ended += bool(outcome.ended_by)
         if outcome.failure is not None and outcome.failure not in found:
@@ -54,6 +54,8 @@ def fuzz(arena: Arena, seed: int, minutes: float) -> int:
             tell_failure(arena, case, outcome.failure, f"{seed}:{number}")
         number += 1
     print(f"{number} cases, {sum(arena.outcomes.values())} calls; seed {seed}")
+    if has_moves:
+        print(f"{arena.parkazoo.moves} directories have moved")
     print(f"{ended} cases were ended by a difference that docs/reference/differences.md names:")
     for sentence, count in arena.allowed.most_common():
         print(f"  {count:5} {sentence}")
@@ -70,18 +72,19 @@ def tell_failure(arena: Arena, case: Case, failure: tuple[str, ...], name: str) 
     print(describe(case, outcome))
     if outcome.failure is None:
         print("This time it did not fail.")
-    command = "python -m tests.fuzz" + (" --grown" if arena.parkazoo.form == "grown" else "")
+    mode = " --moves" if case.has_moves else " --grown" if arena.parkazoo.form == "grown" else ""
+    command = f"python -m tests.fuzz{mode}"
     print(f"again: {command} --repeat {file.relative_to(ROOT)}")
     print(f"whole: {command} --repeat {name}\n", flush=True)
 
 
-def repeat(arena: Arena, what: str) -> int:
+def repeat(arena: Arena, what: str, *, has_moves: bool) -> int:
     """:returns: whether the case fails."""
     if Path(what).exists():
         case = Case.from_json(Path(what).read_text())
     else:
         seed, _, number = what.partition(":")
-        case = generate(int(seed), int(number))
+        case = generate(int(seed), int(number), has_moves=has_moves)
     outcome = arena.run(case)
     print(describe(case, outcome))
     if outcome.ended_by:
@@ -95,14 +98,17 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="how long, %(default)g by default")
     parser.add_argument("--seed", type=int, help="by default a new one, which is printed")
     parser.add_argument("--grown", action="store_true", help="the three ensembles' map is one that has grown")
+    parser.add_argument("--moves", action="store_true", help="and its directories move between calls")
     parser.add_argument("--repeat", metavar="CASE", help="a file of build/fuzz/, or SEED:NUMBER: that case alone")
     options = parser.parse_args()
     logging.disable()  # of connections that are meant to break
     warnings.simplefilter("ignore")  # of chroots that are not there
     seed = int.from_bytes(os.urandom(4), "big") if options.seed is None else options.seed
     try:
-        with Arena(form="grown" if options.grown else "plain").running() as arena:
-            return repeat(arena, options.repeat) if options.repeat else int(fuzz(arena, seed, options.minutes) > 0)
+        with Arena(form="grown" if options.grown or options.moves else "plain").running() as arena:
+            if options.repeat:
+                return repeat(arena, options.repeat, has_moves=options.moves)
+            return int(fuzz(arena, seed, options.minutes, has_moves=options.moves) > 0)
     except LocalClusterError as error:
         print(f"no run: {error}")
         return 2

@@ -226,7 +226,7 @@ class _Run:
             except NoNodeError:
                 found[plain(path, {})].append("listed, but not there")
                 continue
-            found[plain(path, {})].append(str(plain([data, stat, acl], self.owners[side])))
+            found[plain(path, {})].append(str(self.players[side][0].plain([data, stat, acl])))
             todo += [join(path, name) for name in names if name != QUEUES]
         return {path: sorted(znodes) for path, znodes in found.items()}
 

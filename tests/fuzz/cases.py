@@ -60,6 +60,8 @@ RECIPES: dict[str, tuple[str, ...]] = {
     "ShallowParty": ("join", "leave", "len", "list"),
 }
 WATCHERS = ("DataWatch", "ChildrenWatch", "TreeCache")
+MOVE = "move"
+MOST_MOVES = 3
 LIFE = ("drop", "expire", "restart", "stop", "start")
 NAMES, NAME_WEIGHTS = ("a", "b", "c", "s0000000000", "0000000000"), (8, 8, 3, 2, 1)
 ENSEMBLES = 3
@@ -127,6 +129,10 @@ class Case:
         clients = tuple(Client(**each) for each in read["clients"])
         return cls(read["root"], tuple(read["made"]), clients, tuple(Call(**each) for each in read["calls"]))
 
+    @property
+    def has_moves(self) -> bool:
+        return any(call.name == MOVE for call in self.calls)
+
     def only(self, calls: tuple[Call, ...]) -> Case:
         """The same with these calls alone. The last one waits."""
         if calls and not calls[-1].waits:
@@ -143,9 +149,25 @@ class Case:
         return ("" if self.clients[call.client].chroot is not None else self.root) + path or "/"
 
 
-def generate(seed: int, number: int) -> Case:
-    """The case of that number; always the same."""
-    return _Generator(random.Random(f"{seed}:{number}")).case()
+def generate(seed: int, number: int, *, has_moves: bool = False) -> Case:
+    """The case of that number; always the same.
+
+    :param has_moves: between its calls, directories move from ensemble to ensemble.
+    """
+    case = _Generator(random.Random(f"{seed}:{number}")).case()
+    return _with_moves(random.Random(f"{seed}:{number}/moves"), case) if has_moves else case
+
+
+def _with_moves(dice: random.Random, case: Case) -> Case:
+    """Of directories that its calls name, or that are above these."""
+    calls = [*case.calls]
+    for _ in range(dice.randrange(1, MOST_MOVES + 1)):
+        named = dice.choice(case.calls)
+        names = named.path.split("/")
+        path = "/".join(names[: dice.randrange(1, len(names) + 1)])
+        move = Call(named.client, MOVE, path, {"ensemble": dice.randrange(ENSEMBLES)})
+        calls.insert(dice.randrange(1, len(calls) + 1), move)
+    return replace(case, calls=tuple(calls))
 
 
 class _Generator:

@@ -21,7 +21,10 @@ def in_order(call: Call, answer: Any) -> Any:
     return [sorted(answer[0]), answer[1]] if call.args.get("include_data") else sorted(answer)
 
 
-def plain(value: Any, owners: Mapping[int, str]) -> Any:
+def plain(value: Any, owners: Mapping[int, str], *, has_moves: bool = False) -> Any:
+    """
+    :param has_moves: znodes move, and the zxids of their last changes are not carried.
+    """
     if isinstance(value, ZnodeStat):
         return {
             "version": value.version,
@@ -30,7 +33,7 @@ def plain(value: Any, owners: Mapping[int, str]) -> Any:
             "numChildren": value.numChildren,
             "dataLength": value.dataLength,
             "owner": owners.get(value.ephemeralOwner, "unknown") if value.ephemeralOwner else "",
-            "is as created": value.czxid == value.mzxid,
+            "is as created": None if has_moves else value.czxid == value.mzxid,
         }
     if isinstance(value, Exception):
         return f"raises {type(value).__name__}"
@@ -41,5 +44,5 @@ def plain(value: Any, owners: Mapping[int, str]) -> Any:
     if isinstance(value, ACL):
         return f"{value.perms}:{value.id.scheme}:{value.id.id}"
     if isinstance(value, (list, tuple)):
-        return [plain(each, owners) for each in value]
+        return [plain(each, owners, has_moves=has_moves) for each in value]
     return value

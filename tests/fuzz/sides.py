@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 import uuid
@@ -18,12 +19,12 @@ from kazoo.recipe.cache import TreeCache
 from kazoo.retry import KazooRetry
 from kazoo.security import make_digest_acl_credential
 
-from parkazoo import ParKazooClient
-from parkazoo.admin import init_map
+from parkazoo import ClusterMapError, ParKazooClient
+from parkazoo.admin import init_map, move_directory
 from parkazoo.kazoo_private import CONNECTION_DROP
 from parkazoo.local import LocalCluster
-from parkazoo.protocol.placement import CLIENTS, DONE, MIRRORS, Placement, join
-from tests.fuzz.cases import ACLS, ENSEMBLES, LIFE, PASSWORDS, WATCHERS, Call, Case, Client
+from parkazoo.protocol.placement import DONE, FENCES, MIRRORS, Placement, join
+from tests.fuzz.cases import ACLS, ENSEMBLES, LIFE, MOVE, PASSWORDS, WATCHERS, Call, Case, Client
 from tests.fuzz.comparable import UUID, in_order, plain
 
 PATIENCE_S = 30.0
@@ -34,6 +35,7 @@ ZOO_CFG = {"DigestAuthenticationProvider.superDigest": make_digest_acl_credentia
 SUPER_AUTH = [("digest", f"{SUPER}:{SUPER_PASSWORD}")]
 PLACEMENT = Placement(ENSEMBLES)
 MANY = 64
+IMMOVABLE = re.compile("there is no znode|has never had a child|has no child and no mirror")
 NO_ANSWER = f"no answer in {PATIENCE_S:g} s"
 
 
@@ -75,6 +77,7 @@ class Side:
         self.form = form
         self.cluster = LocalCluster(ensembles, 1, make_map=False, zoo_cfg=ZOO_CFG)
         self.ensembles: list[KazooClient] = []  # a superuser of each, who sees what is really there
+        self.moves = 0  # that have happened
 
     @contextmanager
     def running(self) -> Iterator[Side]:
@@ -101,6 +104,22 @@ class Side:
         finally:
             client.stop()
             client.close()
+
+    def move(self, path: str, ensemble: int) -> None:
+        """Let the children of a directory move, if there is one that can. A single ZooKeeper has them all.
+
+        :param path: in the whole tree.
+        """
+        if len(self.ensembles) == 1:
+            return
+        hosts, name = self.cluster.hosts, self.cluster.ensembles[ensemble].name
+        told: list[str] = []
+        try:
+            move_directory(hosts, path, name, strangers_gone=True, auth=SUPER_AUTH, tell=told.append)
+        except ClusterMapError as error:
+            if not IMMOVABLE.search(str(error)):
+                raise
+        self.moves += any("has moved" in each for each in told)
 
     def wipe(self, root: str) -> None:
         """Remove everything below the root, and all mirrors, from the servers. No client may be running."""
@@ -158,7 +177,7 @@ class Player:
         if isinstance(self.client, ParKazooClient):  # it is to depend on each ensemble
             self.client.join(timeout=PATIENCE_S)
             for member in self.client.members.values():
-                member.create(f"{CLIENTS}/held-{uuid.uuid4().hex}", ephemeral=True)
+                member.create(f"{FENCES}/held-{uuid.uuid4().hex}", ephemeral=True)
 
     def end(self) -> Any:
         for cache in self.caches.values():
@@ -286,6 +305,8 @@ class Player:
     def _do(self, number: int, call: Call) -> Any:
         client, args = self.client, dict(call.args)
         path = self.case.users_path(call)
+        if call.name == MOVE:
+            return self.side.move(self.case.full_path(call), **args)
         if call.name in WATCHERS:
             return self._watch(number, call.name, path)
         if "." in call.name:
@@ -402,4 +423,4 @@ class Player:
 
     def plain(self, value: Any) -> Any:
         """An answer without what differs from one ZooKeeper to another: zxids, times, ids of sessions, uuids."""
-        return plain(value, self.owners)
+        return plain(value, self.owners, has_moves=self.case.has_moves)

@@ -16,6 +16,7 @@ from tests.fuzz.cases import Case, generate
 from tests.fuzz.shrink import shrink
 
 CASES = 40  # of each seed
+MOVED_CASES = 20
 MUTANT_CASES, MUTANT_CALLS = 100, 3
 NAMES = ("create", "delete", "set", "get", "exists", "get_children", "ensure_path", "transaction")
 ERRORS = ("NoNodeError", "NodeExistsError", "NotEmptyError", "BadVersionError", "CrossEnsembleError")
@@ -72,6 +73,20 @@ class TestGrown(_Test):
             again = f"python -m tests.fuzz --grown --repeat 3:{number}"
             self.assertIsNone(outcome.failure, f"{again}\n{describe(case, outcome)}")
         self.assertGreater(sum(self.arena.outcomes.values()), 10 * CASES)
+
+
+class TestMoved(_Test):
+    """Where directories move between calls."""
+
+    form = "grown"
+
+    def test_seed_4(self) -> None:
+        for number in range(MOVED_CASES):
+            case = generate(4, number, has_moves=True)
+            outcome = self.arena.run(case)
+            again = f"python -m tests.fuzz --moves --repeat 4:{number}"
+            self.assertIsNone(outcome.failure, f"{again}\n{describe(case, outcome)}")
+        self.assertGreater(self.arena.parkazoo.moves, MOVED_CASES // 4)
 
 
 class TestMutants(_Test):

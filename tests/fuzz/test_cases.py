@@ -11,7 +11,20 @@ from typing import Any
 from kazoo.exceptions import NoNodeError
 from kazoo.security import ACL, ANYONE_ID_UNSAFE, OPEN_ACL_UNSAFE, Permissions
 
-from tests.fuzz.cases import ALL, DELETE, IDS, LIFE, PASSWORDS, RECIPES, WATCHERS, Call, Case, Client, generate
+from tests.fuzz.cases import (
+    ALL,
+    DELETE,
+    IDS,
+    LIFE,
+    MOVE,
+    PASSWORDS,
+    RECIPES,
+    WATCHERS,
+    Call,
+    Case,
+    Client,
+    generate,
+)
 from tests.fuzz.documented import NO_AUTH, PLACEMENT, RULES, Difference, identities_of, kazoos_answer, rule_for
 from tests.fuzz.shrink import shrink
 
@@ -46,6 +59,13 @@ class TestGenerate(unittest.TestCase):
         clients = [client for case in self.cases for client in case.clients]
         self.assertLessEqual({*PASSWORDS}, {client.identity for client in clients})
         self.assertLessEqual({None, "", "/a"}, {client.chroot for client in clients})
+
+    def test_moves(self) -> None:
+        """The calls are the same, with some moves between them."""
+        for number, case in enumerate(self.cases):
+            moved = generate(1, number, has_moves=True)
+            self.assertEqual((moved.has_moves, case.has_moves), (True, False))
+            self.assertEqual(tuple(call for call in moved.calls if call.name != MOVE), case.calls)
 
 
 class TestShrink(unittest.TestCase):
