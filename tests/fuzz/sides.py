@@ -23,7 +23,7 @@ from parkazoo import ClusterMapError, ParKazooClient
 from parkazoo.admin import init_map, move_directory
 from parkazoo.kazoo_private import CONNECTION_DROP
 from parkazoo.local import LocalCluster
-from parkazoo.protocol.placement import CLIENTS, DONE, MIRRORS, Placement, join
+from parkazoo.protocol.placement import DONE, FENCES, MIRRORS, Placement, join
 from tests.fuzz.cases import ACLS, ENSEMBLES, LIFE, MOVE, PASSWORDS, WATCHERS, Call, Case, Client
 from tests.fuzz.comparable import UUID, in_order, plain
 
@@ -177,7 +177,7 @@ class Player:
         if isinstance(self.client, ParKazooClient):  # it is to depend on each ensemble
             self.client.join(timeout=PATIENCE_S)
             for member in self.client.members.values():
-                member.create(f"{CLIENTS}/held-{uuid.uuid4().hex}", ephemeral=True)
+                member.create(f"{FENCES}/held-{uuid.uuid4().hex}", ephemeral=True)
 
     def end(self) -> Any:
         for cache in self.caches.values():

@@ -31,6 +31,7 @@ class JudgeTest(unittest.TestCase):
         until_s: float = 60.0,
         silent: dict[int, tuple[float, float]] | None = None,
         is_timed: bool = True,
+        has_moves: bool = False,
     ) -> Judgement:
         lost = {worker: (began_s, ended_s) for worker, (began_s, ended_s) in (silent or {}).items()}
         records = [Record(at_s, worker, 0, what, fields) for at_s, worker, what, fields in lines]
@@ -40,7 +41,7 @@ class JudgeTest(unittest.TestCase):
                 if not began_s < at_s < ended_s:
                     records.append(Record(at_s, worker, 0, "beat", {}))
         records.sort(key=lambda each: each.at_s)
-        return judges.judge(self.load, Run(records, faults, TIMEOUT_S, is_timed))
+        return judges.judge(self.load, Run(records, faults, TIMEOUT_S, is_timed, has_moves))
 
     def accept(self, *lines: Line, **options: Any) -> Judgement:
         judgement = self.judge(*lines, **options)

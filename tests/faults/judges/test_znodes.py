@@ -122,6 +122,15 @@ class TestWatches(JudgeTest):
         )
         self.assertEqual(judgement.figures["events"], 7)
 
+    def test_a_read_that_shows_nothing_that_is_known(self) -> None:
+        """Numbers that a move does not carry are others then."""
+        read = line(2, 1, "read", path="/d", kind="exists", znode=[7, 0])
+        armed, told = self.armed(2, 1, "data", 1), self.told(3.1, 1, "data", "CHANGED")
+        self.refuse("which does not come after", *self.set_up(), read, armed, told)
+        self.accept(*self.set_up(), read, armed, told, has_moves=True)
+        back = [self.read(4, "data", 2), self.read(5, "data", 1)]
+        self.refuse("which does not come after", *self.set_up(), armed, told, *back, has_moves=True)
+
     def test_told_twice(self) -> None:
         events = [self.told(at_s, 1, "data", "CHANGED") for at_s in (3.1, 3.2)]
         self.refuse("got 2 events", *self.set_up(), self.armed(2, 1, "data", 1), *events)
