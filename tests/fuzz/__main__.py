@@ -65,6 +65,8 @@ def fuzz(arena: Arena, seed: int, minutes: float, *, has_moves: bool) -> int:
 
 def tell_failure(arena: Arena, case: Case, failure: tuple[str, ...], name: str) -> None:
     print(f"\ncase {name} fails: {', '.join(failure)}; minimising", flush=True)
+    mode = " --moves" if case.has_moves else " --grown" if arena.parkazoo.form == "grown" else ""
+    command = f"python -m tests.fuzz{mode}"
     case = shrink(case, lambda smaller: arena.run(smaller).failure == failure)
     file = FOLDER / f"{name.replace(':', '-')}.json"
     file.write_text(case.to_json())
@@ -72,8 +74,6 @@ def tell_failure(arena: Arena, case: Case, failure: tuple[str, ...], name: str) 
     print(describe(case, outcome))
     if outcome.failure is None:
         print("This time it did not fail.")
-    mode = " --moves" if case.has_moves else " --grown" if arena.parkazoo.form == "grown" else ""
-    command = f"python -m tests.fuzz{mode}"
     print(f"again: {command} --repeat {file.relative_to(ROOT)}")
     print(f"whole: {command} --repeat {name}\n", flush=True)
 

@@ -271,12 +271,17 @@ def _is_behind_a_create_in_vain(difference: Difference) -> bool:
 
 def _skips_two(difference: Difference) -> bool:
     """Of what is made with a sequence number, the number is higher by two: pin and proof have taken two."""
-    call = difference.call
-    if not difference.is_grown or not call.args.get("sequence", False):
+    call, kazoo, parkazoo = difference.call, difference.kazoo, difference.parkazoo
+    if not difference.is_grown:
         return False
-    theirs, ours = (
-        str(each[0] if isinstance(each, list) else each) for each in (difference.kazoo, difference.parkazoo)
-    )
+    if call.name == "transaction" and isinstance(kazoo, list) and isinstance(parkazoo, list):
+        differing = [pair for pair in zip(kazoo, parkazoo, strict=False) if pair[0] != pair[1]]
+        return bool(differing) and all(_are_two_apart(*pair) for pair in differing)
+    return bool(call.args.get("sequence", False)) and _are_two_apart(kazoo, parkazoo)
+
+
+def _are_two_apart(kazoo: Any, parkazoo: Any) -> bool:
+    theirs, ours = (str(each[0] if isinstance(each, list) else each) for each in (kazoo, parkazoo))
     numbers = theirs[-DIGITS:], ours[-DIGITS:]
     return (
         theirs[:-DIGITS] == ours[:-DIGITS]

@@ -202,6 +202,14 @@ class TestRules(unittest.TestCase):
         self.assertFalse(self.allowed(call, NO_AUTH, [], OPEN_ACL_UNSAFE))
         self.assertFalse(self.allowed(call, [], NO_AUTH, closed))
 
+    def test_sequence_numbers_of_a_transaction_that_skip_two(self) -> None:
+        call = Call(0, "transaction", args={"operations": [["create", "/s", "", False, True]]})
+        theirs, ours, later = (["/b", f"/s000000000{number}"] for number in (0, 2, 3))
+        self.assertTrue(self.allowed(call, theirs, ours, [], is_grown=True))
+        self.assertFalse(self.allowed(call, theirs, ours, []))
+        self.assertFalse(self.allowed(call, theirs, later, [], is_grown=True))
+        self.assertFalse(self.allowed(call, theirs, ["/c", *ours[1:]], [], is_grown=True))
+
     def test_sequence_numbers_that_skip_two(self) -> None:
         call = Call(0, "create", "/s", {"sequence": True})
         kazoo, skipped, other = "/s0000000001", "/s0000000003", "/s0000000004"
