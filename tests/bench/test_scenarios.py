@@ -17,7 +17,7 @@ from bench.hosts.preflight import find_obstacles
 from bench.lab import LabError
 from bench.loopback import Loopback
 from bench.sampler import Below
-from bench.scenarios import accounts, writes_deferred
+from bench.scenarios import accounts, evaluation, writes_deferred
 from bench.scenarios.catalogue import SCENARIOS, pieces, run_scenario, verify_topology
 from bench.scenarios.catching_up import count_entries
 from bench.scenarios.emulated import emulated
@@ -33,12 +33,17 @@ PNG = b"\x89PNG\r\n"
 
 
 class TestSmall(unittest.TestCase):
-    """Nothing that is measured decides: only that it is there."""
+    """Nothing that is measured decides: only that it is there. So no load is run once more for a longer window;
+    commands do that here too, and test_too_short.py tests it.
+    """
 
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
+        once = mock.patch.object(evaluation, "MOST_WINDOW_S", 0.0)
+        once.start()
+        self.addCleanup(once.stop)
 
     def check(self, name: str, shapes: set[str]) -> dict[str, Any]:
         if not (self.folder / f"{name}.json").exists():
