@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from parkazoo.admin.rates import ClientRates, Rates
+from parkazoo.admin.rebalance_plan import WORTH, branches_of, make_plan
 from parkazoo.admin.write_counts import DirectoryWrites, is_own
 from parkazoo.protocol.placement import ROOT
 
@@ -32,6 +33,7 @@ ADOPTED = 3  # ensembles, of which a ZooKeeper that is adopted becomes one
 NO_ANSWER = "not all servers answer `srvr` and `mntr`"
 NO_P99 = "`mntr` tells no p99 of its writes, which ZooKeeper has since 3.6"
 NAMED = 2  # directories of a busy ensemble
+MOVES_NAMED = 3
 SHOWN = 30
 
 
@@ -52,6 +54,8 @@ class Measured:
     :param directories: all that were written, the hottest first.
     :param weights: by ensemble, of the newest epoch.
     :param bound: directories that a rule of the map keeps from a new ensemble.
+    :param ruled: directories that a rule of the map is about.
+    :param can_move: whether directories can move: by the map's form.
     :param tree_s: how old the oldest top-level znode is; None: not known.
     :param now_s: since the epoch.
     :param is_plain: whether it has no map yet.
@@ -64,6 +68,8 @@ class Measured:
     directories: Sequence[DirectoryWrites]
     weights: Mapping[str, int]
     bound: frozenset[str] = frozenset()
+    ruled: frozenset[str] = frozenset()
+    can_move: bool = False
     tree_s: float | None = None
     now_s: float = 0.0
     is_plain: bool = False
@@ -404,7 +410,39 @@ def _young(measured: Measured, period_s: float) -> float:
     )
 
 
-# In this order they are printed. A move, when there is one, has its adviser behind `_growing`.
+def _moving(measured: Measured) -> Iterator[Sentence]:
+    """Which moves would spread the writes: as `map rebalance` plans them, but for how many znodes they copy."""
+    loads = {each.ensemble: measured.explained.get(each.ensemble, 0.0) for each in measured.rates.ensembles}
+    total = sum(loads.values())
+    if not measured.can_move or measured.unseen or _enough(measured) is None or not total:
+        return
+    plan = make_plan(
+        "writes/s",
+        loads,
+        measured.weights,
+        branches_of(measured.directories, worth=WORTH * total),
+        lambda branch, to: measured.ruled.isdisjoint(branch.below),
+    )
+    if not plan.moves:
+        return
+    giver = max(loads, key=lambda name: loads[name] - plan.after[name])
+    before, then = loads[giver] / total, plan.after[giver] / total
+    first = [f"{each.directory} ({each.load / total:.0%}) to {to}" for each, to in plan.moves[:MOVES_NAMED]]
+    many = "1 move" if len(plan.moves) == 1 else f"{len(plan.moves):,} moves"
+    yield Sentence(
+        "moves",
+        f"{many} of directories would bring {giver} from {before:.0%} of the writes to {then:.0%}: "
+        f"{'first ' if len(plan.moves) > MOVES_NAMED else ''}{_list(first)}. `parkazoo map rebalance` makes them.",
+        {
+            "moves": [{"directory": each.directory, "from": each.ensemble, "to": to} for each, to in plan.moves],
+            "ensemble": giver,
+            "before": before,
+            "then": then,
+        },
+    )
+
+
+# In this order they are printed.
 ADVISERS: Sequence[Callable[[Measured], Iterator[Sentence]]] = (
     _looked,
     _needed,
@@ -413,6 +451,7 @@ ADVISERS: Sequence[Callable[[Measured], Iterator[Sentence]]] = (
     _unexplained,
     _indivisible,
     _growing,
+    _moving,
 )
 
 

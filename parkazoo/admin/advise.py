@@ -24,6 +24,7 @@ from parkazoo.admin.recursive_watch import Followers
 from parkazoo.admin.write_counts import ChangeCounts, DirectoryWrites, counted_by_looks
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import MAP, is_of_zookeeper, is_reserved, join
 
 FOLLOW_S = 15.0
@@ -83,6 +84,8 @@ def find_advice(
                 directories,
                 looker.map.epochs[-1].weights,
                 bound=frozenset(directory for directory, rule in rules.items() if rule and rule.on),
+                ruled=frozenset(directory for directory, rule in rules.items() if rule),
+                can_move=looker.map.form is Form.GROWN,
                 tree_s=max((now_s - each for each in oldest.values() if each is not None), default=None),
                 now_s=now_s,
                 is_plain=is_plain,

@@ -157,6 +157,26 @@ class AdviceTest(unittest.TestCase):
             advise([ensemble("a", 0.0), ensemble("b", 0.0), three[2]], [], weights={"a": 1, "b": 1}), "even"
         )
 
+    def test_moves(self) -> None:
+        """Which would spread the writes; none if nothing can move, or a rule is about the directories."""
+        two = [ensemble("a", 90.0), ensemble("b", 10.0)]
+        writes = {"/x": 40.0, "/y": 30.0, "/z": 20.0}
+        directories = [
+            *(directory("a", path, each, DAY_S) for path, each in writes.items()),
+            directory("b", "/w", 10.0, DAY_S),
+        ]
+        found = advise(two, directories, can_move=True)
+        said = self.says(found, "moves", "1 move of directories would bring a from 90% of the writes to 50%: ")
+        self.assertIn("/x (40%) to b. `parkazoo map rebalance` makes them.", said.text)
+        self.assertEqual(said.figures["moves"], [{"directory": "/x", "from": "a", "to": "b"}])
+        many = [directory("a", f"/{number}", 9.0, DAY_S) for number in range(10)]
+        found = advise(two, [*many, directory("b", "/w", 10.0, DAY_S)], can_move=True)
+        self.says(
+            found, "moves", "4 moves of directories would bring a from 90% of the writes to 54%: first /0 (9%)"
+        )
+        for more in ({}, {"can_move": True, "ruled": frozenset(writes)}, {"can_move": True, "unseen": {"b": "x"}}):
+            self.is_silent(advise(two, directories, **more), "moves")
+
     def test_unexplained(self) -> None:
         found = advise([ensemble("a", 100.0)], [directory("a", "/x", 80.0, DAY_S)], measure=SAMPLE)
         self.says(found, "unexplained", "20% of the writes on ensemble a (20/s) are in no directory that was seen")
