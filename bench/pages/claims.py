@@ -215,7 +215,7 @@ CLAIMS = (
     ),
     Claim(
         "Ensembles are added while clients work: the slowest percent of requests is at most 1.2 times as late",
-        "docs/operations/map.md#measured",
+        "docs/design/evaluation.md#growth-under-load",
         ["tests/live/test_map_grow.py", "tests/engine/test_session_growth.py"],
         _answered(ensembles_added.NAME),
         f"python -m bench.scenarios {ensembles_added.NAME} --emulate",

@@ -81,7 +81,11 @@ class TestReadOnly(LiveTest):
         self.assertEqual(client.client_state, KeeperState.CONNECTED_RO)
         relay.can_write = True
         session = client.client_id
-        wait_until(lambda: client.client_state == KeeperState.CONNECTED, "a connection that can write")
+        # In kazoo the state comes a moment before `connected`, without which there is no `client_id`.
+        wait_until(
+            lambda: client.connected and client.client_state == KeeperState.CONNECTED,
+            "a connection that can write",
+        )
         self.assertEqual(relay.sessions, 2)
         self.assertEqual(client.client_id, session)
         client.create("/written-after-read-only")
