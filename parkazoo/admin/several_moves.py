@@ -67,9 +67,8 @@ def move_below(
     """
     verify_path(path)
     verify_rate(per_second)
-    rise = Rise(
-        {**client_options, "auth_data": list(auth)}, timeout_s, tell, on_wait, dry_run, True, strangers_gone
-    )
+    options = {**client_options, "auth_data": list(auth)}
+    rise = Rise(options, timeout_s, tell, on_wait, dry_run, True, strangers_gone)
     known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
     verify_form(known)
     if to is not None:
@@ -99,9 +98,8 @@ def move_off(
     :param would_be: the map by which a dry run looks for new places.
     """
     verify_rate(per_second)
-    rise = Rise(
-        {**client_options, "auth_data": list(auth)}, timeout_s, tell, on_wait, dry_run, True, strangers_gone
-    )
+    options = {**client_options, "auth_data": list(auth)}
+    rise = Rise(options, timeout_s, tell, on_wait, dry_run, True, strangers_gone)
     known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
     verify_names([name], known)
     if would_be is None:

@@ -28,7 +28,7 @@ def run_growth(
     def run(agrees: bool) -> tuple[ClusterMap, bool]:
         steps = Steps(console, dry_run)
         with console.status("changing the cluster map") as status:
-            on_wait = WouldWait(console) if dry_run else Behind(console, status)
+            on_wait = shown_waiting(console, status, dry_run)
             after = command(yes=agrees, dry_run=dry_run, tell=steps, on_wait=on_wait)
         return after, not steps.are_none
 
@@ -40,6 +40,11 @@ def print_end(console: Console, is_changed: bool, dry_run: bool) -> None:
         console.print("dry run: nothing was written")
     elif is_changed:
         console.print("`parkazoo map epochs` shows which clients work by it", soft_wrap=True)
+
+
+def shown_waiting(console: Console, status: Status, dry_run: bool) -> Behind | WouldWait:
+    """Shows for whom a command waits, or would wait: its `on_wait`."""
+    return WouldWait(console) if dry_run else Behind(console, status)
 
 
 class Behind:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.status import Status
 
 from parkazoo.admin import TIMEOUT_S, SeveralMoves, abort_move, move_below, move_directory
-from parkazoo.cli.behind import Behind, WouldWait
+from parkazoo.cli.behind import shown_waiting
 from parkazoo.cli.options import (
     Auth,
     Ca,
@@ -84,12 +85,8 @@ def move(
             servers,
             directory,
             to,
-            dry_run=dry_run,
-            per_second=rate or math.inf,
             strangers_gone=strangers_gone,
-            tell=steps,
-            on_wait=WouldWait(console) if dry_run else Behind(console, status),
-            progress=lambda done, total: status.update(f"{done:,} of {total:,} znodes copied"),
+            **shown_moves(console, status, steps, rate=rate, dry_run=dry_run),
             **connection,
         )
     if steps.are_none:
@@ -107,20 +104,35 @@ def run_moves(command: Callable[..., SeveralMoves], *, rate: int | None, dry_run
     console = Console()
     with console.status("moving directories") as status:
         found = command(
-            dry_run=dry_run,
-            tell=Steps(console, dry_run),
-            on_wait=WouldWait(console) if dry_run else Behind(console, status),
-            progress=lambda done, total: status.update(f"{done:,} of {total:,} znodes copied"),
-            per_second=rate or math.inf,
-            **options,
+            **shown_moves(console, status, Steps(console, dry_run), rate=rate, dry_run=dry_run), **options
         )
     directories = "directory" if found.moved == 1 else "directories"
     console.print(f"{found.moved:,} {directories} {'would move' if dry_run else 'moved'}")
     if found.stayed:
         console.print(f"{len(found.stayed):,} {'would stay' if dry_run else 'stayed'}:")
-    for path, why in found.stayed.items():
-        console.print(plain(f"  {path}: {why}"), soft_wrap=True)
+        print_refusals(console, found.stayed)
     if dry_run:
         console.print("dry run: nothing was written")
     if found.stayed:
         raise typer.Exit(1)
+
+
+def shown_moves(
+    console: Console, status: Status, steps: Steps, *, rate: int | None, dry_run: bool
+) -> dict[str, Any]:
+    """Returns arguments for a command that moves directories: how it shows what goes on, and what it may write."""
+    return {
+        "dry_run": dry_run,
+        "per_second": rate or math.inf,
+        "tell": steps,
+        "on_wait": shown_waiting(console, status, dry_run),
+        "progress": lambda done, total: status.update(f"{done:,} of {total:,} znodes copied"),
+    }
+
+
+def print_refusals(console: Console, refused: Mapping[str, str]) -> None:
+    """
+    :param refused: why directories do not move, by path.
+    """
+    for path, why in refused.items():
+        console.print(plain(f"  {path}: {why}"), soft_wrap=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -14,7 +13,7 @@ from parkazoo.admin import TIMEOUT_S, RebalancePlan, rebalance
 from parkazoo.admin.advise import FOLLOW_S
 from parkazoo.admin.rebalance_plan import NEAR, pause_ms
 from parkazoo.admin.rebalancing import MOST_PAUSE_MS, WRITES
-from parkazoo.cli.behind import Behind, WouldWait
+from parkazoo.cli.move_command import print_refusals, shown_moves
 from parkazoo.cli.options import (
     Auth,
     Ca,
@@ -83,21 +82,16 @@ def balance(
             servers,
             seconds=seconds,
             most_pause_ms=max_pause,
-            per_second=rate or math.inf,
-            dry_run=dry_run,
             strangers_gone=strangers_gone,
             on_plan=on_plan,
-            tell=steps,
-            on_wait=WouldWait(console) if dry_run else Behind(console, status),
-            progress=lambda done, total: status.update(f"{done:,} of {total:,} znodes copied"),
+            **shown_moves(console, status, steps, rate=rate, dry_run=dry_run),
             **connection,
         )
     if dry_run:
         console.print("dry run: nothing was written")
     if done.refused:
         console.print(f"{len(done.refused):,} of {len(done.plan.moves):,} directories could not move:")
-        for path, why in done.refused.items():
-            console.print(plain(f"  {path}: {why}"), soft_wrap=True)
+        print_refusals(console, done.refused)
         raise typer.Exit(1)
 
 

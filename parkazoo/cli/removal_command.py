@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from parkazoo.admin import TIMEOUT_S, remove_ensemble
-from parkazoo.cli.behind import Behind, WouldWait
+from parkazoo.cli.behind import shown_waiting
 from parkazoo.cli.options import (
     Auth,
     Ca,
@@ -50,14 +50,13 @@ def remove(
     console = Console()
     steps = Steps(console, dry_run)
     with console.status("changing the cluster map") as status:
-        on_wait = WouldWait(console) if dry_run else Behind(console, status)
         remove_ensemble(
             servers,
             name,
             dry_run=dry_run,
             strangers_gone=strangers_gone,
             tell=steps,
-            on_wait=on_wait,
+            on_wait=shown_waiting(console, status, dry_run),
             **connection,
         )
     if dry_run:
