@@ -197,14 +197,22 @@ class Moves:
             self._left.discard(path)
 
     def _pick(self) -> str:
-        """A directory of the loads, rather one that is far below."""
+        """A directory of the loads, rather one that is far below; not the one that has all of them in it."""
         while True:
             path, way = TOP, list[str]()
             while names := self._children(path):
                 way.append(path)
                 path = join(path, self._dice.choice(names))
+            if way and self._is_native(TOP):
+                way.remove(TOP)
             if way:
                 return self._dice.choices(way, range(1, len(way) + 1))[0]
+
+    def _is_native(self, path: str) -> bool:
+        """So all below it goes along when it moves. True if an ensemble that has to be asked is away."""
+        with suppress(ClusterMapError):
+            return find_whereabouts(self._map, path).d.is_native
+        return True
 
     def _children(self, path: str) -> list[str]:
         with suppress(NoNodeError):

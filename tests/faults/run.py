@@ -176,11 +176,12 @@ def run(
         finish(bootstrap, crew, chosen, folder)
         after = _after(cluster, hosts, pace, seed, tell, has_stress=has_stress and not nemesis.problems)
     tell("judging")
+    are_times_judged = is_timed and busy_share <= pauses.BUSY_SHARE
     faults = nemesis.faults if growing is None else [*nemesis.faults, *growing.faults]
     judged = {
         load.name: (
             load.about,
-            judge(load, crew, faults, pace.session_timeout_s, is_timed=is_timed, has_moves=has_moves),
+            judge(load, crew, faults, pace.session_timeout_s, is_timed=are_times_judged, has_moves=has_moves),
         )
         for load in chosen
     }
