@@ -40,15 +40,23 @@ class Counted:
 
 
 class Chosen:
-    """Keeps the tests whose names hold one of the texts."""
+    """Keeps the tests whose names hold one of the texts.
+
+    :param texts: none: it keeps all.
+    :ivar is_empty: whether there is no such test.
+    """
 
     def __init__(self, report: Report, texts: Sequence[str]) -> None:
         self.report = report
         self.texts = texts
+        self.is_empty = True
 
     def startTestRun(self, event: Any) -> None:
-        named = ((self.report.name_of(test), test) for test in cases_in(event.suite))
-        event.suite = unittest.TestSuite(test for name, test in named if any(text in name for text in self.texts))
+        if self.texts:
+            named = ((self.report.name_of(test), test) for test in cases_in(event.suite))
+            fitting = (test for name, test in named if any(text in name for text in self.texts))
+            event.suite = unittest.TestSuite(fitting)
+        self.is_empty = not event.suite.countTestCases()
 
 
 def main() -> None:
@@ -79,14 +87,15 @@ def main() -> None:
         report = KazooReport(options.results, stream, options.is_verbose, KAZOO_LIMIT_S, bool(options.texts))
     else:
         report = Report(options.results, stream, options.is_verbose, LIMIT_S)
-    hooks: list[tuple[str, Any]] = [(hook, report) for hook in HOOKS]
-    if options.texts:
-        hooks.append(("startTestRun", Chosen(report, options.texts)))
+    chosen = Chosen(report, options.texts or ())
+    hooks: list[tuple[str, Any]] = [*((hook, report) for hook in HOOKS), ("startTestRun", chosen)]
     program = run_program(options.modules, hooks)
+    if chosen.is_empty:
+        print("no test matches" if options.texts else "there is no test", file=stream)
     stream.flush()
     sys.stdout.flush()
     sys.stderr.flush()
-    sys.exit(not program.result.wasSuccessful())
+    sys.exit(chosen.is_empty or not program.result.wasSuccessful())
 
 
 def run_program(modules: Sequence[str], hooks: list[tuple[str, Any]]) -> PluggableTestProgram:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -12,6 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
+from bench import ROOT
 from tests.__main__ import count_tests
 from tests.progress import PartProgress, left_s, shown
 
@@ -80,4 +83,12 @@ class TestLeft(unittest.TestCase):
 
 class TestCount(unittest.TestCase):
     def test_chosen_ones(self) -> None:
-        self.assertEqual(count_tests(["pure"], ["test_progress."]), {"pure": 5})
+        self.assertEqual(count_tests(["pure"], ["test_progress."]), {"pure": 6})
+
+    def test_none_is_chosen(self) -> None:
+        """A part fails then: a name may have been mistyped."""
+        module = "tests.repository.test_order_of_parts"
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-m", "tests.part", "--results", f"{folder}/x", "-k", "mistyped", module]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (1, "no test matches\n"), done.stderr)
