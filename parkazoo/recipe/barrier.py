@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 
 from kazoo.exceptions import (
+    BadVersionError,
     ConnectionClosedError,
     KazooException,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
-    RolledBackError,
-    RuntimeInconsistency,
 )
 from kazoo.protocol.states import EventType
 from kazoo.recipe.barrier import Barrier as KazooBarrier
 from kazoo.recipe.barrier import DoubleBarrier as KazooDoubleBarrier
 from kazoo.retry import ForceRetryError
 
+from parkazoo.protocol.steps import failure
 from parkazoo.recipe.swept import in_folder
 from parkazoo.recipe.waits import Waiter
 
@@ -41,6 +45,16 @@ class Barrier(KazooBarrier):
         return bool(waiter.until(lambda: waiter.watch(self.client.exists, self.path) is None))
 
 
+class _Ready(NamedTuple):
+    """The znode ``ready``.
+
+    :param names: the members of the round; none if kazoo has made it, or if this client may not read it.
+    """
+
+    names: frozenset[str]
+    version: int
+
+
 class DoubleBarrier(KazooDoubleBarrier):
     """Replaces kazoo's DoubleBarrier: same methods, same znodes.
 
@@ -48,17 +62,15 @@ class DoubleBarrier(KazooDoubleBarrier):
     member that enters late must still see that all were in, so the last to leave deletes ``ready``; in kazoo the
     first one does.
 
-    A round is ``ready`` and the members that are older than it, by the zxids of their creates: siblings share an
-    ensemble. If all members of a round are killed, their ``ready`` stays. It is older than any later member, so it
-    lets nobody enter, and the next round makes it anew. `parkazoo map move` gives new zxids: the directory is not
-    to move while members enter or leave.
+    A round is the members that the data of ``ready`` names: who makes it names all that are there. A name is of
+    one `enter`. If all members of a round are killed, their ``ready`` stays. It names no later member, so it lets
+    nobody enter, until there are enough for the next round, whose names are added. kazoo's members read no data.
     """
 
-    _before: int | None = None  # the zxid of the `ready` that was there when we began to enter; 0: none was
-    _made_in = 0  # the number of the session that made our znode
-    _round: dict[str, int] | None = (
-        None  # what was there when we began to leave: names, and zxids of their creates
-    )
+    _made_in = 0  # the number of the session that made our znode; 0: none has
+    _has_seen_none = False  # whether there was no `ready` when we were there
+    _left: _Ready | None = None  # as it was when we began to leave
+    _round: frozenset[str] | None = None  # the members that leave with us, when we have looked
 
     def enter(self) -> None:
         """Waits until `num_clients` members have entered.
@@ -69,8 +81,10 @@ class DoubleBarrier(KazooDoubleBarrier):
         """
         waiter = Waiter(self.client)
         self.participating = False
-        self._before = None
+        self._has_seen_none = False
         try:
+            if self._made_in:
+                waiter.retry(self._renew_name)
             waiter.until(partial(in_folder, self._forget_folder, self._enter, waiter))
         except ConnectionClosedError:
             raise
@@ -89,6 +103,7 @@ class DoubleBarrier(KazooDoubleBarrier):
         try:
             if self.participating:
                 waiter.until(partial(self._leave, waiter))
+                self._take_name()
             else:  # it has not entered
                 self._best_effort_cleanup()
         except ConnectionClosedError:
@@ -101,56 +116,95 @@ class DoubleBarrier(KazooDoubleBarrier):
     def _forget_folder(self) -> None:
         self.assured_path = False
 
+    def _renew_name(self) -> None:
+        """Takes another name, unless an `enter` that was interrupted has left our znode."""
+        if self._made_in != self.client.session_number or self.client.exists(self.create_path) is None:
+            self._delete(self.node_name)
+            self._take_name()
+
+    def _take_name(self) -> None:
+        self.node_name = uuid.uuid4().hex
+        self.create_path = f"{self.path}/{self.node_name}"
+        self._made_in = 0
+
     def _enter(self, waiter: Waiter) -> bool:
         """Enters, and returns whether all members have entered."""
-        if EventType.CREATED in waiter.told:  # of a `ready` that was not there when we were, in whichever session
-            return True
         session = self.client.session_number
         if not self.assured_path:
             self.client.ensure_path(self.path)
             self.assured_path = True
         if self._made_in not in (0, session):  # what is left of an earlier session goes without notice
-            with suppress(NoNodeError):
-                self.client.delete(self.create_path)
+            self._delete(self.node_name)
         self._made_in = session
         with suppress(NodeExistsError):
             self.client.create(self.create_path, self._identifier.encode("utf-8"), ephemeral=True)
-        has_entered = self._has_entered(waiter)
+        while (has_entered := self._has_entered(waiter)) is None:
+            pass
         if has_entered and self.client.session_number != session:
             raise ForceRetryError
         return has_entered
 
-    def _has_entered(self, waiter: Waiter) -> bool:
-        """Returns whether this member is in a round. If so, `ready` is younger than this member."""
-        ready = waiter.watch(self.client.exists, f"{self.path}/{READY}")
-        own = None if ready is None else self.client.exists(self.create_path)
-        if ready is not None and own is not None and own.czxid < ready.czxid:
+    def _has_entered(self, waiter: Waiter) -> bool | None:
+        """Returns whether this member is in a round; None if ``ready`` has changed meanwhile.
+
+        It is if ``ready`` names it, or has come while it was there, in whichever session: who made that may have
+        looked before, or may be kazoo's.
+        """
+        ready = self._read_ready(waiter)
+        if ready is not None and self.node_name in ready.names:
             return True
-        zxid = 0 if ready is None else ready.czxid
-        if self._before is None:
-            self._before = zxid
-        # Who has lost its session since it began to enter was counted with the znode that it had then.
-        was_counted = zxid > self._before
-        if not was_counted and len({*self.client.get_children(self.path)} - {READY}) < self.num_clients:
+        was_there = EventType.CREATED in waiter.told or (ready is not None and self._has_seen_none)
+        self._has_seen_none |= ready is None
+        if was_there and ready is None:
+            return True  # kazoo's members have begun to leave
+        members = {*self.client.get_children(self.path)} - {READY}
+        if len(members) < self.num_clients:
+            if not was_there:
+                return False
+            if ready is not None and ready.names:  # others may wait for the next round
+                members = {self.node_name}
+        return True if self._name_in_ready(ready, members) else None
+
+    def _read_ready(self, waiter: Waiter | None = None) -> _Ready | None:
+        """Returns None if there is none."""
+        path = f"{self.path}/{READY}"
+        stat = waiter.watch(self.client.exists, path) if waiter else self.client.exists(path)
+        if stat is None:
+            return None
+        try:
+            data, stat = self.client.get(path)
+        except NoNodeError:
+            return None
+        except NoAuthError:
+            data = b""
+        return _Ready(frozenset((data or b"").decode("utf-8", "replace").split("/")) - {""}, stat.version)
+
+    def _name_in_ready(self, ready: _Ready | None, members: set[str]) -> bool:
+        """Adds members to ``ready``, or makes it; returns False if it has changed since it was read."""
+        path = f"{self.path}/{READY}"
+        try:
+            if ready is None:
+                self.client.create(path, _joined(members))
+            else:
+                self._set_ready(path, _joined(ready.names | members), ready.version)
+        except (NodeExistsError, BadVersionError):
             return False
-        self._make_ready(is_there=ready is not None)
+        except NoNodeError:
+            if ready is None:  # the folder is gone
+                raise
+            return False
         return True
 
-    def _make_ready(self, is_there: bool) -> None:
-        """Makes `ready`; makes it anew if it exists, so that it is younger than this member.
-
-        It uses one transaction: between a delete and a create others would see none, and wait for one.
-        """
-        path = f"{self.path}/{READY}"
-        if not is_there:
-            self.client.ensure_path(path)
-            return
-        renewal = self.client.transaction()
-        renewal.delete(path)
-        renewal.create(path)
-        for result in renewal.commit():
-            if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
-                raise result  # NoNodeError: it was just deleted, so we look again
+    def _set_ready(self, path: str, data: bytes, version: int) -> None:
+        try:
+            self.client.set(path, data, version)
+        except NoAuthError:  # of a member with another identity; but who may make and delete here may replace it
+            replacement = self.client.transaction()
+            replacement.delete(path, version)
+            replacement.create(path, data)
+            _, error = failure(replacement.commit())
+            if error is not None:
+                raise error from None
 
     def _leave(self, waiter: Waiter) -> bool:
         """Returns whether all have left. The first member waits for the others, and they wait for it."""
@@ -158,35 +212,40 @@ class DoubleBarrier(KazooDoubleBarrier):
             names = self.client.get_children(self.path)
         except NoNodeError:
             return True
-        if self._round is None:
-            stats = [(name, self.client.exists_async(f"{self.path}/{name}")) for name in names]
-            found = ((name, stat.get()) for name, stat in stats)
-            zxids = {name: stat.czxid for name, stat in found if stat is not None}
-            # A younger one waits for the next round: if we waited for it, and it for us, nobody would go on.
-            self._round = {name: zxid for name, zxid in zxids.items() if zxid <= zxids.get(READY, zxid)}
         members = sorted({*names} - {READY})
+        if self._round is None:
+            # Others wait for the next round: if we waited for one, and it for us, nobody would go on.
+            self._left = ready = self._read_ready() if READY in names else None
+            is_ours = ready is not None and self.node_name in ready.names
+            self._round = ready.names if ready is not None and is_ours else frozenset(members)
         is_first = members[:1] == [self.node_name]
         if not is_first and self.node_name in members:
             self._delete(self.node_name)
-        others = [name for name in members if name != self.node_name]
-        if any(self._is_of_round(name, waiter) for name in (reversed(others) if is_first else others)):
+        others = [name for name in members if name != self.node_name and name in self._round]
+        if any(self._is_there(name, waiter) for name in (reversed(others) if is_first else others)):
             return False
-        if self._is_of_round(READY):
-            self._delete(READY)
+        self._delete_ready()
         if is_first:
             self._delete(self.node_name)
         return True
 
-    def _is_of_round(self, name: str, waiter: Waiter | None = None) -> bool:
-        """Returns whether a znode exists and is of the round that this member leaves, not of the next one."""
-        path = f"{self.path}/{name}"
-        stat = waiter.watch(self.client.exists, path) if waiter else self.client.exists(path)
-        return stat is not None and stat.czxid == (self._round or {}).get(name)
+    def _is_there(self, name: str, waiter: Waiter) -> bool:
+        return waiter.watch(self.client.exists, f"{self.path}/{name}") is not None
 
-    def _delete(self, name: str) -> None:
+    def _delete_ready(self) -> None:
+        """Unless it is of the next round too: who is named there has yet to see it."""
+        if self._left is not None and self._read_ready() == self._left:
+            with suppress(BadVersionError):
+                self._delete(READY, self._left.version)
+
+    def _delete(self, name: str, version: int = -1) -> None:
         with suppress(NoNodeError):
-            self.client.delete(f"{self.path}/{name}")
+            self.client.delete(f"{self.path}/{name}", version)
 
     def _best_effort_cleanup(self) -> None:
         with suppress(KazooException):
             super()._best_effort_cleanup()
+
+
+def _joined(members: Iterable[str]) -> bytes:
+    return "/".join(sorted(members)).encode()

@@ -126,7 +126,7 @@ class Waits:
         client = self.new_client()
         call, free, result = waits(Waiting(client, self.holder, f"{self.path}/{waits.__name__}"))
         outcome = Outcome(client, call)
-        wait_until(lambda: any(each.has_left_watches for each in client.members.values()), "it waits")
+        wait_until(lambda: is_waiting(client), "it waits")
         return client, outcome, free, result
 
     def test_lost_connection(self) -> None:
@@ -161,6 +161,11 @@ class Waits:
                 self.assertEqual(outcome.wait(), [ConnectionClosedError])  # type: ignore[attr-defined]
                 may_go_on.set()
                 stopping.wait()
+
+
+def is_waiting(client: ParKazooClient) -> bool:
+    """Whether it has left watches."""
+    return any(each.has_left_watches for each in client.members.values())
 
 
 def cut(client: ParKazooClient) -> None:
@@ -207,11 +212,11 @@ class TestWaits(Waits, LiveTest):
                 for barrier, node in ((mine, name), (other, "in-between")):
                     barrier.node_name, barrier.create_path = node, f"{path}/{node}"
                 entered = Outcome(mine.client, mine.enter)
-                wait_until(lambda m=mine: self.waits(m.client), "it waits")
+                wait_until(lambda m=mine: is_waiting(m.client), "it waits")
                 with cut_off(mine.client):
                     other.enter()
                     left = Outcome(self.holder, other.leave)
-                    wait_until(lambda: self.waits(self.holder), "the other leaves")
+                    wait_until(lambda: is_waiting(self.holder), "the other leaves")
                 self.assertEqual((entered.wait(), mine.participating), ([None], True))
                 self.assertEqual(left, [])
                 mine.leave()
@@ -235,7 +240,7 @@ class TestWaits(Waits, LiveTest):
                 self.assertEqual([each for outcome in entered for each in outcome], [])
                 entered.append(Outcome(barrier.client, barrier.enter))
                 wait_until(lambda n=number: len(members()) == n + 1, "it is there")
-                wait_until(lambda b=barrier: self.waits(b.client) or b.participating, "it waits")
+                wait_until(lambda b=barrier: is_waiting(b.client) or b.participating, "it waits")
             for outcome, barrier in zip(entered, barriers, strict=True):
                 self.assertEqual((outcome.wait(), barrier.participating), ([None], True))
             left = [Outcome(each.client, each.leave) for each in barriers]
@@ -265,11 +270,13 @@ class TestWaits(Waits, LiveTest):
             again.enter()
             self.assertTrue(again.participating)
             left = Outcome(one.client, one.leave)
-            wait_until(lambda one=one: self.waits(one.client), "it leaves")
+            wait_until(lambda one=one: is_waiting(one.client), "it leaves")
             self.assertEqual(left, [])
             again.client.delete(again.create_path)  # as if it was killed once more
+            again = self.holder.DoubleBarrier(path, 3)
+            again.node_name, again.create_path = name * 2, f"{path}/{name * 2}"
             entered = Outcome(again.client, again.enter)
-            wait_until(lambda: self.waits(self.holder), "it waits")
+            wait_until(lambda: is_waiting(self.holder), "it waits")
             other.leave()
             left.wait()
             self.assertEqual(entered, [])
@@ -286,13 +293,13 @@ class TestWaits(Waits, LiveTest):
         path = f"{self.path}/expired"
         mine, other = (client.DoubleBarrier(path, 2) for client in (self.parkazoo(timeout=4), self.holder))
         entered = Outcome(mine.client, mine.enter)
-        wait_until(lambda: self.waits(mine.client), "it waits")
+        wait_until(lambda: is_waiting(mine.client), "it waits")
         with cut_off(mine.client):
             other.enter()
             wait_until(lambda: not self.holder.exists(mine.create_path), "expired")
         self.assertEqual((entered.wait(), mine.participating), ([None], True))
         left = Outcome(self.holder, other.leave)
-        wait_until(lambda: self.waits(self.holder), "the other leaves")
+        wait_until(lambda: is_waiting(self.holder), "the other leaves")
         self.assertEqual(left, [])
         mine.leave()
         left.wait()
@@ -309,9 +316,6 @@ class TestWaits(Waits, LiveTest):
                         self.assertEqual(outcome.wait(), [None])
                     self.assertEqual([each.participating for each in barriers], [call == "enter"] * 2)
         self.assertEqual(self.holder.get_children(path), [])
-
-    def waits(self, client: ParKazooClient) -> bool:
-        return any(each.has_left_watches for each in client.members.values())
 
     def test_rounds_of_a_double_barrier(self) -> None:
         """Members that begin the next round at once are not taken for those of the last one."""

@@ -37,6 +37,7 @@ from parkazoo.protocol.registration import format_session
 from tests.live.copies_case import CrashError
 from tests.live.grow_case import GrowCase, end_at_sleep
 from tests.live.map_case import IDENTITY, MapCase, dump, error_of, output_of, run_command
+from tests.live.test_client_waits import Outcome, cut, is_waiting
 from tests.live.world import DEADLINE_S, wait_until
 
 PATH = "/d"
@@ -175,6 +176,41 @@ class HeldTest(MoveCase):
         with client.Lock(PATH, "you"):
             pass
         self.assertEqual(self.states, [])
+
+    def test_a_double_barrier(self) -> None:
+        """It moves while its members enter and leave: they do so together, though all czxids are new."""
+        folder, clients = f"{PATH}/barrier", [self.client()[0] for _ in range(3)]
+        killed = self.client()[0]
+        killed.DoubleBarrier(folder, 1).enter()
+        killed.stop()  # its `ready` stays, and is older than who comes now
+        members = [client.DoubleBarrier(folder, 3) for client in clients]
+        entered = [self.begin(members[0], "enter")]
+        self.move_on(folder)
+        cut(clients[0])
+        wait_until(lambda: len(entered[0]) or is_waiting(clients[0]), "it has looked again")
+        self.assertEqual([*entered[0]], [])
+        entered += [self.begin(each, "enter") for each in members[1:]]
+        for outcome in entered:
+            self.assertEqual(outcome.wait(), [None])
+        self.assertEqual([each.participating for each in members], [True] * 3)
+        left = list[Outcome]()
+        for each in members:
+            self.move_on(folder)
+            self.assertEqual([*map(list, left)], [[]] * len(left))
+            left.append(self.begin(each, "leave"))
+        for outcome in left:
+            self.assertEqual(outcome.wait(), [None])
+        self.assertEqual(self.worker.get_children(folder), [])
+
+    def begin(self, barrier: Any, call: str) -> Outcome:
+        """Returns when it waits, or has ended."""
+        outcome = Outcome(barrier.client, getattr(barrier, call))
+        wait_until(lambda: len(outcome) or is_waiting(barrier.client), call)
+        return outcome
+
+    def move_on(self, path: str) -> None:
+        to = next(name for name in "abc" if name != self.place(path))
+        move_directory(self.a, path, to, strangers_gone=True)
 
 
 class NativeTest(MoveCase):
