@@ -69,7 +69,8 @@ class Landed(NamedTuple):
 
     :param at: which of its operations was refused; -1: the step of the chain, it is not its turn.
     :param error: why; None: it has landed.
-    :param elsewhere: the ensemble to which that operation is to go instead; -1: it was refused.
+    :param elsewhere: the ensemble to which that operation is to go instead, and all others too if it checks the
+        guard; -1: it was refused.
     """
 
     at: int = -1

@@ -103,7 +103,7 @@ class Deferred:
         self._guarded: int | None = None
 
     def locate_guard(self) -> None:
-        """Finds the ensemble to which all writes must go, before the first of them."""
+        """Finds the ensemble to which all writes must go."""
         if self._lanes.guard is not None:
             self._guarded = self._find(directory_of(self._lanes.guard))
 
@@ -186,6 +186,8 @@ class Deferred:
                     self._lanes.of.clear()
         self._verify_open()
         ensemble = self._find(directory)
+        if self._guarded not in (None, ensemble):
+            self.locate_guard()  # its directory may have moved
         with self._lock:
             self._verify_open()
             if self._guarded not in (None, ensemble):

@@ -98,6 +98,22 @@ class TestLanesBetween(unittest.TestCase):
         self.answer(1, LANDED)
         self.assertTrue(self.other.has_ended(barrier))
 
+    def test_a_guard_that_moves(self) -> None:
+        """All follow it, in their order; a lane of its ensemble tells if it is not there."""
+        self.lanes.guard = "/d/guard"
+        first, second, third = self.issue(self.one, "/d/x", "/e/y", "/d/x")
+        self.answer(0, self.apart(0))
+        self.assertEqual((self.one.pending, self.other.pending), (0, 3))
+        self.assertEqual(self.lanes.of, {"/d": self.other, "/e": self.other})
+        ((batch, _),) = self.sent.batches
+        self.assertEqual(
+            (batch.guard, [each.path for each in batch.writes]), ("/d/guard", ["/d/x", "/e/y", "/d/x"])
+        )
+        self.answer(1, Landed(2, NOT_HERE))
+        self.assertEqual([each.state for each in (first, second, third)], [PENDING, FAILED, DROPPED])
+        self.answer(1, Landed(0, NOT_HERE))
+        self.assertEqual(first.state, DROPPED)
+
     def test_a_lane_that_has_stopped(self) -> None:
         self.issue(self.other, "/f/x")
         self.answer(1, Landed(0, NOT_HERE))

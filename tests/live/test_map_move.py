@@ -10,9 +10,10 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
+from kazoo.exceptions import NoNodeError
 from kazoo.security import READ_ACL_UNSAFE, make_digest_acl
 
-from parkazoo import ParKazooClient
+from parkazoo import CrossEnsembleError, DeferredError, ParKazooClient
 from parkazoo.admin import (
     RegisteredClient,
     Rule,
@@ -201,6 +202,34 @@ class HeldTest(MoveCase):
         for outcome in left:
             self.assertEqual(outcome.wait(), [None])
         self.assertEqual(self.worker.get_children(folder), [])
+
+    def test_deferred_writes_with_a_guard(self) -> None:
+        """They go on in the new place, as long as it is there. What has not moved with it is apart from it."""
+        lock = self.worker.Lock(PATH)
+        lock.acquire()
+        guard = f"{PATH}/{lock.node}"
+        later = self.worker.deferred(guard=guard, on_error="skip")
+        self.worker.create("/e/x", makepath=True)
+        move_directory(self.a, "/e", self.here, strangers_gone=True)
+        tickets = [later.put(f"{PATH}/x", b"1"), later.put("/e/x", b"1")]
+        later.barrier(DEADLINE_S)
+        self.move()
+        tickets += [later.put("/e/x", b"2"), later.put(f"{PATH}/x", b"2")]
+        with self.assertRaises(DeferredError):
+            later.barrier(DEADLINE_S)
+        self.assertEqual([each.state for each in tickets], ["committed", "committed", "failed", "committed"])
+        self.assertIsInstance(tickets[2].error, CrossEnsembleError)
+        self.assertEqual([self.worker.get(each)[0] for each in (f"{PATH}/x", "/e/x")], [b"2", b"1"])
+        self.worker.create("/f/x", makepath=True)
+        move_directory(self.a, "/f", self.there, strangers_gone=True)
+        later.put("/f/x", b"1")
+        later.barrier(DEADLINE_S)
+        self.move(self.here)
+        lock.release()
+        ticket = later.put(f"{PATH}/x", b"3")
+        with self.assertRaises(DeferredError):
+            later.close(DEADLINE_S)
+        self.assertEqual((ticket.state, type(ticket.error)), ("dropped", NoNodeError))
 
     def begin(self, barrier: Any, call: str) -> Outcome:
         """Returns when it waits, or has ended."""

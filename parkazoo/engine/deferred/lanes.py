@@ -8,7 +8,7 @@ after it fail at the server. docs/design/deferred.md has the whole argument.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from enum import Enum
 from functools import partial
 from itertools import chain, count, islice
@@ -28,6 +28,7 @@ from parkazoo.engine.deferred.writes import (
     UNKNOWN,
     Batch,
     Write,
+    directory_of,
 )
 from parkazoo.engine.ports import OnAnswer
 from parkazoo.protocol.chain import ChainedBatch, Landed
@@ -374,11 +375,13 @@ class Lane:
         at = refusal.at - (self._lanes.guard is not None)
         if refusal.elsewhere < 0:
             self._leave_out(first, at, refusal.error)
-        elif at:  # the writes in front of it come first, and alone
+        elif at > 0:  # the writes in front of it come first, and alone
             self._again.insert(1, Batch(first.writes[at:]))
             del first.writes[at:]
-        else:
-            self._move(split(first.writes[0].request.path)[0], refusal.elsewhere)
+        elif at == 0:
+            self._move([split(first.writes[0].request.path)[0]], refusal.elsewhere)
+        else:  # the guard has moved, and all must be where it is
+            self._move([each for each, lane in self._lanes.of.items() if lane is self], refusal.elsewhere)
 
     def _leave_out(self, batch: Batch, at: int, error: Exception | None) -> None:
         """Takes the refused write, at this index, out of a batch; -1: the guard was refused."""
@@ -406,15 +409,17 @@ class Lane:
         driver = self._lanes.own.driver
         return error_about(type(error), Subject(driver.unchroot(path), driver.context.names[self.ensemble]))
 
-    def _move(self, directory: str, ensemble: int) -> None:
-        """Gives a directory to another ensemble's lane. No write before its first one may be pending."""
+    def _move(self, directories: Collection[str], ensemble: int) -> None:
+        """Gives directories to another ensemble's lane. No write before their first one may be pending."""
 
         def is_inside(write: Write) -> bool:
-            return split(write.request.path)[0] == directory
+            return directory_of(write.request.path) in directories
 
         queued = chain(chain.from_iterable(batch.writes for batch in self._again), self._waiting)
         inside = [write for write in queued if is_inside(write)]
-        lane = self._lanes.of[directory] = self._lanes.on(ensemble)
+        lane = self._lanes.on(ensemble)
+        for directory in directories:
+            self._lanes.of[directory] = lane
         lane._take_in(inside)
         for batch in self._again:
             batch.writes = [write for write in batch.writes if not is_inside(write)]

@@ -91,10 +91,8 @@ class _Batch(Attempt):
         at = next(index for index, d in enumerate(self._homes) if d.home.ensemble != self.ensemble)
         if split(self.operations[at].path)[0] in self._missing:
             return Landed(at - 1, NoNodeError())
-        if not self._has_guard:
+        if not self._has_guard or at == 1:  # the guard may be there too, if its directory has moved
             return Landed(at - 1, NoNodeError(), self._homes[at].home.ensemble)
-        if at == 1:  # the guard's directory was made again elsewhere: the guard itself is gone
-            return Landed(0, NoNodeError())
         names = self.context.names
         both = [
             (
