@@ -37,7 +37,7 @@ from parkazoo.admin.moving.immovable import (
 )
 from parkazoo.admin.moving.place import TreePlace, look
 from parkazoo.admin.moving.promotion import finish_promotion
-from parkazoo.admin.moving.taking_back import delete_place, end_guard, remove_copy
+from parkazoo.admin.moving.taking_back import delete_place, end_guard, end_show, remove_copy, show_abort
 from parkazoo.admin.moving.term_writes import TakenOverError
 from parkazoo.admin.publish import Change, publish_on, verify_identity
 from parkazoo.admin.read import read_map
@@ -529,7 +529,11 @@ class DirectoryMove:
     def _is_taken_back(self, move: Moving) -> bool:
         """Whether another command has begun to, such as --abort: a client deletes nothing but the mark."""
         place = self._copy_of(move)
-        return not is_sealed(place) and not place.client.is_there(guard(move.name))
+        client = place.client
+        client.patiently(client.catch_up)
+        if client.is_there(guard(move.name)):
+            return False
+        return client.is_there(term_of(move.name)) or not is_sealed(place)
 
     def _called_off(self) -> ClusterMapError:
         return ClusterMapError(f"the move of {shown(self.path)} {CALLED_OFF}")
@@ -693,15 +697,20 @@ class DirectoryMove:
             place = TreePlace(self.clients[known.names[found.d.mirror.ensemble]], found.d.mirror.path)
         move = known.move if known.move is not None and known.move.directory == self.path else None
         if move is not None:
+            show_abort(clients[move.target], move.name)
             self._take_back(home, move.name, clients[move.target])
             if move.has_switched or (home is not None and is_at(move.name, home.data())):
+                end_show(clients[move.target], move.name)
                 raise ClusterMapError(
                     f"{shown(self.path)} has moved to {move.target} already: the same command without --abort "
                     f"ends the move, and then with --to {move.source} moves it back"
                 )
             self._leave(known, move)
         elif not self._take_back_left(known, home, seen, place, by_force=True):
-            raise ClusterMapError(f"there is nothing to abort: {shown(self.path)} does not move")
+            raise ClusterMapError(
+                f"there is nothing to abort: {shown(self.path)} does not move. A command that waits for clients "
+                "before it copies has written nothing yet: end it where it runs"
+            )
         self.rise.tell(f"called off: {shown(self.path)} stays where it is")
         return update_copies(clients, known.bootstrap).map
 

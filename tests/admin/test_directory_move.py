@@ -560,6 +560,44 @@ class TestSeveral(MoveCase):
                 self.assert_whole("b")
         self.assertGreater(number, 20)
 
+    def test_abort_in_the_middle(self) -> None:
+        """It has just taken the mark away: whatever the command does then, it does not begin again."""
+        paused = 0
+        for number in range(MOST_WRITES):
+            self.begin(random.Random(number))
+            came = []
+
+            def abort(came: list[int] = came) -> None:
+                came.append(1)
+                move = self.published().move
+
+                def pause() -> None:
+                    if move is not None and not self.worker.is_held(move):
+                        raise CrashError
+
+                if move is not None and self.worker.is_held(move):
+                    for ensemble in self.ensembles.values():
+                        ensemble.before_write = pause
+                    with self.assertRaises(CrashError):
+                        self.move(None, aborts=True)
+                    for ensemble in self.ensembles.values():
+                        ensemble.before_write = lambda: None
+                    came.append(2)
+
+            with self.subTest(number), self.worker_works(), self.before_write(number, abort):
+                if not came:
+                    with suppress(ClusterMapError):
+                        self.move()
+                if came[1:]:
+                    paused += 1
+                    self.assertNotIn("has moved", "".join(self.told))
+                    with suppress(ClusterMapError):
+                        self.move(None, aborts=True)
+                    self.assert_whole("a")
+            if not came:
+                break
+        self.assertGreater(paused, 3)
+
 
 class TestEndsSoon(MoveCase):
     """What a move that was called off still does: not much. Each request looks at one znode."""

@@ -18,11 +18,11 @@ from parkazoo.admin.moving.term_writes import ChangedError, TakenOverError, Term
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, SetACL, SetData, Transaction
 from parkazoo.protocol.moving import guard, opening, term_of
+from parkazoo.protocol.ops.creates import EPHEMERAL
 from parkazoo.protocol.rights import own_acl
 from parkazoo.protocol.steps import failure
 
 SEALED = b"sealed"
-EPHEMERAL = 1  # of a create's flags
 PASSES = 6
 FEW = 100  # changes, which the hold has time for
 Progress = Callable[[int, int], None]

@@ -9,15 +9,29 @@ from kazoo.exceptions import NoNodeError
 
 from parkazoo.admin.clients import AdminClient, LostError
 from parkazoo.admin.moving.carried import TOP
-from parkazoo.admin.moving.place import TreePlace, walk
+from parkazoo.admin.moving.place import TreePlace, send, walk
 from parkazoo.admin.moving.term_writes import ChangedError, TakenOverError, TermWrites
-from parkazoo.kazoo_private import CheckVersion, Delete
+from parkazoo.kazoo_private import CheckVersion, Create, Delete, Transaction
 from parkazoo.protocol.moving import guard, opening, term_of
+from parkazoo.protocol.ops.creates import EPHEMERAL
+from parkazoo.protocol.rights import own_acl
 
 
 def end_guard(client: AdminClient, move: str) -> None:
     """The first step: nobody can write to the copy, or seal it, any more."""
     _remove(client, guard(move))
+
+
+def show_abort(client: AdminClient, move: str) -> None:
+    """Before the mark goes: a command that has sealed the copy, which ends guard and term, sees it by this."""
+    term = term_of(move)
+    create = Create(term, b"", own_acl(client.zk.auth_data), EPHEMERAL)
+    client.patiently(lambda: client.wait(term, send(client, Transaction([create]))))
+
+
+def end_show(client: AdminClient, move: str) -> None:
+    """The move has happened all the same."""
+    _remove(client, term_of(move))
 
 
 def remove_copy(place: TreePlace, move: str) -> None:
