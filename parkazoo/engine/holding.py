@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from kazoo.exceptions import NotReadOnlyCallError
+
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import OnAnswer, Runtime
 from parkazoo.protocol.hold import Hold
 from parkazoo.protocol.moving import Moving
 from parkazoo.protocol.placement import PINNED, Directory
+from parkazoo.protocol.where.lookup import READS
 from parkazoo.protocol.where.move_end import look_at_mark
 
 FIRST_PAUSE_S, MOST_PAUSE_S = 0.01, 0.1
@@ -94,8 +97,14 @@ class Holding:
         if self._is_stopping() or self.hold.is_over:
             return
         if isinstance(answer, Exception):  # they have asked as well, so to speak
+            is_cut_off = isinstance(answer, NotReadOnlyCallError)
+            if is_cut_off:
+                self.found = None  # the next look is to tell at once
             for held in self.hold.take():
-                held.fail(answer)
+                if is_cut_off and isinstance(held.request, READS):  # such a server serves what it has
+                    held.advance([answer])
+                else:
+                    held.fail(answer)
         else:
             has_ended, self.found = answer
             if has_ended:

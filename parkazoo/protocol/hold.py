@@ -16,10 +16,11 @@ from parkazoo.protocol.moving import Moving
 class HeldOperation(Protocol):
     """An operation that waits.
 
-    :ivar order: in which it has begun.
+    :ivar order: in which it has begun. :ivar request: what it does.
     """
 
     order: Any
+    request: object
 
     def advance(self, answers: list[object] | None) -> None: ...
 

@@ -11,6 +11,7 @@ from kazoo.exceptions import (
     ConnectionClosedError,
     ConnectionLoss,
     NoNodeError,
+    NotReadOnlyCallError,
     SessionExpiredError,
 )
 
@@ -133,6 +134,27 @@ class TestMoves(FormTest):
         self.assertEqual(held.value[0], b"old")
         self.say(client, None)
         self.assertEqual((self.epochs(client), client.map.moved), ([4, 4, 4], move.name))
+
+    def test_a_home_that_is_cut_off(self) -> None:
+        """Its server takes no write. Reads get what it has, whether the mark was seen before or not."""
+        client = self.at_work()
+        self.announce(client)
+        held, home = self.get(client), client.ensembles[self.home]
+        self.assertEqual(held.told, [])
+        right = home.answer
+        home.answer = lambda request: (  # type: ignore[method-assign]
+            NotReadOnlyCallError() if isinstance(request, (Delete, SetData)) else right(request)
+        )
+        client.runtime.turn(PATIENCE_S)
+        self.assertEqual(held.value[0], b"old")
+        later, write = self.get(client), Result()
+        client.session.call(SetData(f"{D}/x", b"new", -1), write)
+        client.runtime.turn(MOST_PAUSE_S)
+        self.assertEqual((later.value[0], type(write.value)), (b"old", NotReadOnlyCallError))
+        home.answer = right  # type: ignore[method-assign]
+        self.switch(client)
+        client.runtime.turn(PATIENCE_S)
+        self.assertEqual(self.get(client).value[0], b"new")
 
     def test_patience(self) -> None:
         """The command has died: a holder calls the move off."""

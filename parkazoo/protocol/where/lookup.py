@@ -218,7 +218,8 @@ def decided(context: Context, d: Directory, data: bytes) -> Operation[Directory]
     """
     hold = context.hold
     while hold is not None and hold.concerns(d.path):
-        yield ()
+        if (yield ()):  # it is not to wait
+            break
         refused, pin = yield (d.home.ensemble, Delete(d.pin, IMPOSSIBLE)), (d.home.ensemble, GetData(d.pin, None))
         if not isinstance(refused, REFUSED):
             raise refused
