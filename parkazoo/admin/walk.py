@@ -29,10 +29,11 @@ from parkazoo.protocol.audit import Audit, Suspect, Unvisited, without
 from parkazoo.protocol.audit_directory import recheck
 from parkazoo.protocol.audit_ensemble import audit_ensemble, is_essential
 from parkazoo.protocol.audit_paths import BY_PATH
-from parkazoo.protocol.audit_pins import BY_PINS
+from parkazoo.protocol.audit_pins import BY_PINS, audit_moved
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.findings import LOST_CHILDREN, Finding
 from parkazoo.protocol.mend import MENDS, mend
+from parkazoo.protocol.placement import Place
 from parkazoo.protocol.steps import Operation
 
 GRACE_S = 10.0
@@ -41,6 +42,7 @@ NAMES_HELD = 100_000  # with more names in memory than this, few listings are un
 UNDER_WAY_THEN = 8
 SUSPECTS_HELD = 10_000
 PROGRESS_EVERY_S = 0.1
+POLL_S = 0.02  # while the client goes from one map to the next
 
 log = logging.getLogger("parkazoo.fsck")
 log.addHandler(logging.NullHandler())  # what matters is in the report or an error, not on stderr
@@ -109,6 +111,10 @@ def check(
             client.close()
 
 
+class _ChangingError(Exception):
+    """Reports that the client goes from one map to the next."""
+
+
 class _Task:
     """An operation under way, and the reply to it."""
 
@@ -150,7 +156,8 @@ class _Walk:
         self._client = client
         self._session = session
         self._driver: Driver = session.driver
-        self._context = self._driver.context
+        self._known = self._driver.context
+        self._context = self._known.risen(self._known.form, self._known.places, self._known.hold)
         self._report = report
         self._repair = repair
         self._accept_loss = accept_loss if repair else ()
@@ -163,38 +170,60 @@ class _Walk:
         self._stack: list[Unvisited] = []
         self._held = 0  # names in the stack
         self._suspects: deque[tuple[float, Suspect]] = deque()  # with the time at which to look again
+        self._refused: deque[_Task] = deque()  # to be run by the map that comes
+        self._moved: set[Place] = set()  # mirrors that moves have made, and that were looked at
+        self._last_move = self._newest_move()
         self._under_way = 0
         self._heard_at = self._told_at = time.monotonic()
 
     def run(self) -> None:
         now_ms = int(time.time() * 1000)
         looks = BY_PATH if self._context.form is Form.PLAIN else BY_PINS
-        for ensemble, name in enumerate(self._context.names):  # as the client knows them; more may come
-            if ensemble not in self._away and name in self._here:
-                self._start(partial(audit_ensemble, self._context, ensemble, now_ms, looks), self._take)
+        for ensemble in self._ensembles():
+            self._start(partial(audit_ensemble, self._context, ensemble, now_ms, looks), self._take)
         while True:
-            self._start_more()
-            if not self._under_way and not self._suspects:
-                return
+            if self._follow():
+                self._start_more()
+                if not self._under_way and not self._suspects:
+                    return
             self._wait()
 
     def _start(self, begin: Callable[[], Operation[object]], then: Callable[[Any], None]) -> None:
+        by_known = partial(self._by_known, begin)
+        self._run(_Task(by_known, then, self._answers))
+
+    def _run(self, task: _Task) -> None:
         if not self._under_way:
             self._heard_at = time.monotonic()
         self._under_way += 1
-        in_form = partial(self._in_form, begin)
-        self._driver.run(in_form(), _Task(in_form, then, self._answers))
+        self._driver.run(task.begin(), task)
 
-    def _in_form(self, begin: Callable[[], Operation[object]]) -> Operation[object]:
-        """By the form of the map with which the walk began: the client keeps it until this has ended."""
-        if self._session.is_changing or self._driver.context is not self._context:
-            raise ClusterMapError(
-                "the map goes from one form to the next meanwhile, or a directory begins to move: run `parkazoo "
-                "fsck` again when `parkazoo map grow`, or `map move`, has come to its end"
-            )
+    def _by_known(self, begin: Callable[[], Operation[object]]) -> Operation[object]:
+        """By the map that the walk follows: the client keeps it until this has ended."""
+        if self._session.is_changing or self._driver.context is not self._known:
+            raise _ChangingError
         return (yield from without(self._away, begin()) if self._away else begin())
 
+    def _follow(self) -> bool:
+        """Works by the newest map, by which a directory may move. False: nothing can begin at the moment.
+
+        Nothing is under way by the map before when the client has changed.
+        """
+        context = self._driver.context
+        if self._session.is_changing:
+            return False
+        if (context.form, context.places.leaving) != (self._known.form, self._known.places.leaving):
+            raise ClusterMapError(
+                "the map goes from one form to the next meanwhile, or an ensemble leaves: run `parkazoo fsck` "
+                "again when `parkazoo map grow`, or `map remove`, has come to its end"
+            )
+        self._known = context
+        self._context.follow(context)
+        return True
+
     def _start_more(self) -> None:
+        while self._refused and self._under_way < UNDER_WAY:
+            self._run(self._refused.popleft())
         while self._suspects and self._suspects[0][0] <= time.monotonic() and self._under_way < UNDER_WAY:
             _, suspect = self._suspects.popleft()
             self._start(partial(recheck, suspect), self._take)
@@ -210,14 +239,32 @@ class _Walk:
             self._held -= 1
             self._report.looked_at += 1
             self._start(partial(look, name), self._take)
+        if not (self._under_way or self._stack) and self._last_move != self._newest_move():
+            self._last_move = self._newest_move()
+            for ensemble in self._ensembles():
+                self._start(partial(audit_moved, self._context, ensemble, self._moved), self._take)
+
+    def _newest_move(self) -> str:
+        """Only when the client knows of a move is anything deleted where the children have been."""
+        cluster_map = self._session.roster.cluster_map
+        return "" if cluster_map is None else cluster_map.last_move
+
+    def _ensembles(self) -> list[int]:
+        """As the client knows them; more may come."""
+        named = enumerate(self._context.names)
+        return [ensemble for ensemble, name in named if ensemble not in self._away and name in self._here]
 
     def _wait(self) -> None:
         """For one answer, or for the time to look again."""
-        until = self._heard_at + self._timeout_s if self._under_way else self._suspects[0][0]
+        now = time.monotonic()
+        if self._session.is_changing or not (self._under_way or self._suspects):
+            until = now + POLL_S
+        else:
+            until = self._heard_at + self._timeout_s if self._under_way else self._suspects[0][0]
         try:
-            task, answer = self._answers.get(timeout=max(0.0, until - time.monotonic()))
+            task, answer = self._answers.get(timeout=max(0.0, until - now))
         except queue.Empty:
-            if not self._under_way:
+            if not self._under_way or time.monotonic() < self._heard_at + self._timeout_s:
                 return
             missing = [name for name, member in self._client.members.items() if not member.connected]
             told = f"not connected to {', '.join(missing)}" if missing else "an ensemble is slow, or hangs"
@@ -229,6 +276,9 @@ class _Walk:
             return
         self._under_way -= 1
         self._heard_at = now = time.monotonic()
+        if isinstance(answer, _ChangingError):
+            self._refused.append(task)
+            return
         task.then(answer)
         if now > self._told_at + PROGRESS_EVERY_S:
             self._told_at = now
@@ -242,6 +292,7 @@ class _Walk:
             if unvisited.names:
                 self._stack.append(unvisited)
                 self._held += len(unvisited.names)
+        self._moved.update(audit.moved)
         due = time.monotonic() + self._grace_s
         self._suspects.extend((due, suspect) for suspect in audit.suspects)
         for place in audit.hidden:

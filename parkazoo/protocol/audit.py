@@ -42,6 +42,7 @@ class Audit(NamedTuple):
 
     :param hidden: znodes that this identity has no right to look at.
     :param undecided: znodes of which nothing can be said, because an ensemble that is away would have to be asked.
+    :param moved: mirrors that moves have made, and that were looked at.
     """
 
     findings: Sequence[Finding] = ()
@@ -49,6 +50,7 @@ class Audit(NamedTuple):
     hidden: Sequence[Place] = ()
     unvisited: Sequence[Unvisited] = ()
     undecided: Sequence[Place] = ()
+    moved: Sequence[Place] = ()
 
 
 class AwayError(Exception):

@@ -7,13 +7,14 @@ mirror.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from functools import partial
 
 from kazoo.exceptions import NoAuthError, NoNodeError
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import Exists, GetChildren, GetData, Sync
-from parkazoo.protocol.audit import NOTHING, Audit, Unvisited, foreign, judge_alone, merge
+from parkazoo.protocol.audit import NOTHING, Audit, AwayError, Unvisited, foreign, judge_alone, merge
 from parkazoo.protocol.audit_directory import audit_pinned, audit_without_pin, is_there, mirrored_by
 from parkazoo.protocol.audit_ensemble import Looks
 from parkazoo.protocol.context import Context
@@ -112,10 +113,15 @@ def _audit_mirror(context: Context, ensemble: int, name: str) -> Operation[Audit
     if path is None:
         return Audit(foreign(Place(ensemble, MIRRORS), [name]))
     seen = NOTHING
-    if (yield from _is_of_move(context, place, path)):
-        return seen
     try:
-        seen = yield from judge_alone(place, _audit_same_mirror(context, place, path))
+        if (yield from _is_of_move(context, place, path)):
+            return seen
+    except AwayError:
+        return Audit(undecided=[place])
+    if generation_of(name):
+        seen = Audit(moved=[place])
+    try:
+        seen = merge(seen, (yield from judge_alone(place, _audit_same_mirror(context, place, path))))
         names = yield from ask(ensemble, GetChildren(place.path, None))
     except NoNodeError:
         return seen
@@ -126,16 +132,25 @@ def _audit_mirror(context: Context, ensemble: int, name: str) -> Operation[Audit
 
 def _is_of_move(context: Context, place: Place, path: str) -> Operation[bool]:
     """Whether a move needs it that is under way: its copy, before the switch, or the place before, behind that."""
-    move, on = generation_of(place.path), context.names[place.ensemble]
-    if move and (yield from is_there(place.ensemble, term_of(move))):  # its command is at work
-        return True
-    moving = context.moving
-    if moving is None or moving.directory != path:
-        return False
-    if (on, move) not in ((moving.target, moving.name), (moving.source, moving.generation)):
-        return False
+    move, on, moving = generation_of(place.path), context.names[place.ensemble], context.moving
+    is_at_work = bool(move) and (yield from is_there(place.ensemble, term_of(move)))  # its command
+    if not is_at_work:
+        if moving is None or moving.directory != path:
+            return False
+        if (on, move) not in ((moving.target, moving.name), (moving.source, moving.generation)):
+            return False
     found = yield from locate(context.unheld(), path, is_fresh=True)
-    return found is not None and found.mirror != place
+    return is_at_work if found is None else found.mirror != place
+
+
+def audit_moved(context: Context, ensemble: int, seen: Container[Place]) -> Operation[Audit]:
+    """Mirrors that moves have made, but those seen: their children may have been seen neither here nor before."""
+    try:
+        names = yield from ask(ensemble, GetChildren(MIRRORS, None))
+    except (NoAuthError, NoNodeError):  # which the first look has found
+        return NOTHING
+    new = [name for name in names if generation_of(name) and Place(ensemble, join(MIRRORS, name)) not in seen]
+    return Audit(unvisited=[Unvisited(partial(_audit_mirror, context, ensemble), new)])
 
 
 def _audit_same_mirror(context: Context, place: Place, path: str) -> Operation[Audit]:

@@ -85,6 +85,10 @@ class Context:
         """Return the context of operations that begin by a newer form of the map."""
         return replace(self, form=form, places=places, hold=hold)
 
+    def follow(self, newer: Context) -> None:
+        """Work by the places of a newer map of the same form from now on."""
+        self.places, self.known, self.hold = newer.places, newer.known, newer.hold
+
     def grow(self, ensembles: int) -> None:
         """There are more ensembles, at least two; called before any request goes to one of them."""
         self.owners.is_alone = False

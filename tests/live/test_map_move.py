@@ -31,9 +31,9 @@ from parkazoo.admin.moving.copying import MovingCopy
 from parkazoo.errors import ClusterMapError
 from parkazoo.fsck import check
 from parkazoo.protocol.cluster_map import ClusterMap
-from parkazoo.protocol.findings import UNFINISHED_MOVES
+from parkazoo.protocol.findings import DIFFERING_PROOFS, UNFINISHED_MOVES
 from parkazoo.protocol.moving import MOVES
-from parkazoo.protocol.placement import MIRRORS, escape
+from parkazoo.protocol.placement import MIRRORS, PROOF, escape
 from parkazoo.protocol.registration import format_session
 from tests.live.copies_case import CrashError
 from tests.live.grow_case import GrowCase, end_at_sleep
@@ -411,6 +411,27 @@ class EndsTest(MoveCase):
             {kind.name for kind, tally in found.items() if tally.found}, {"missing-structure", "unfinished-moves"}
         )
         return [(each.ensemble, each.path) for each in found[UNFINISHED_MOVES].paths]
+
+
+class FsckTest(MoveCase):
+    def test_it_looks_again(self) -> None:
+        """At a directory that moves while it is at work: what is wrong below that is found."""
+        there = self.plain["abc".index(self.here)]
+        mirror = find_whereabouts(read_map(self.a), PATH).d.mirror.path
+        there.create(f"{mirror}/x/{PROOF}")
+        places = iter([self.there, self.here])
+
+        def move_on(looked_at: int, found: int) -> None:
+            if (to := next(places, None)) is not None:
+                self.move(to)
+
+        with mock.patch("parkazoo.admin.walk.PROGRESS_EVERY_S", 0.0):
+            tallies = check(self.a, grace_s=0, progress=move_on).tallies
+        self.assertIsNone(next(places, None))
+        self.assertEqual({each.path for each in tallies[DIFFERING_PROOFS].paths}, {f"{PATH}/x"})
+        wrong = {kind.name for kind, tally in tallies.items() if tally.found}
+        self.assertLessEqual(wrong, {"missing-structure", DIFFERING_PROOFS.name})
+        self.assert_moved(self.here)
 
 
 class SeveralDirectoriesTest(MoveCase):
