@@ -14,7 +14,7 @@ from parkazoo.compat.calls import KazooCalls
 from parkazoo.compat.creation import ensure_path, prefixed
 from parkazoo.compat.internals import (
     JointConnection,
-    Place,
+    Table,
     Watchers,
     WatcherSet,
     child_places,
@@ -55,7 +55,7 @@ else:
     else:
         Unpack = type
 
-Find = Callable[[Context, Sequence[RequestPort], str], list[Place]]
+Find = Callable[[Context, Sequence[RequestPort], str], list[Table]]
 P = ParamSpec("P")
 T = TypeVar("T")
 RECIPES: tuple[type, ...] = (

@@ -12,13 +12,13 @@ from typing import Any
 
 from parkazoo.engine.ports import RequestPort
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.placement import logical
+from parkazoo.protocol.placement import Place, logical
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.types.znodes import Watch
 from parkazoo.wire.member import ConnectMethod, Member
 
 Members = Callable[[], tuple[Member, ...]]
-Place = tuple[Member, dict[str, set[Watch]], str]  # whose table it is, and a physical path
+Table = tuple[Member, dict[str, set[Watch]], str]  # whose table it is, and a physical path
 _connecting: ContextVar[ConnectMethod] = ContextVar("connecting")
 
 
@@ -129,7 +129,7 @@ class WatcherSet(MutableSet[Watch]):
     :param leave: forgets the stand-in for a function anywhere.
     """
 
-    def __init__(self, places: list[Place], leave: Callable[[Watch], None]) -> None:
+    def __init__(self, places: list[Table], leave: Callable[[Watch], None]) -> None:
         self._places = places
         self._leave = leave
 
@@ -175,15 +175,26 @@ def watched_paths(members: Sequence[Member], of_children: bool) -> list[str]:
     return list(paths)
 
 
-def data_places(context: Context, members: Sequence[RequestPort], path: str) -> list[Place]:
+def data_places(context: Context, members: Sequence[RequestPort], path: str) -> list[Table]:
     """Returns where watches on the data of `path` are left; an ensemble that is not joined has none."""
-    home = context.known(path).home
-    member = members[home.ensemble]
-    return [(member, member._data_watchers, home.path)] if isinstance(member, Member) else []
+    places = [(members[place.ensemble], place.path) for place in _real(context, context.known(path).home)]
+    return [(member, member._data_watchers, path) for member, path in places if isinstance(member, Member)]
 
 
-def child_places(context: Context, members: Sequence[RequestPort], path: str) -> list[Place]:
+def child_places(context: Context, members: Sequence[RequestPort], path: str) -> list[Table]:
     """Returns where watches on the children of `path` are left: on its mirror or, without one, on its home."""
     d = context.known(path)
-    places = [(members[place.ensemble], place.path) for place in {d.mirror, d.home}]
+    thought = {real for place in (d.mirror, d.home) for real in _real(context, place)}
+    places = [(members[place.ensemble], place.path) for place in thought]
     return [(member, member._child_watchers, path) for member, path in places if isinstance(member, Member)]
+
+
+def _real(context: Context, place: Place) -> list[Place]:
+    """Where a place may be: before a move and after it, if nobody knows yet whether that happens."""
+    if context.moving is None:
+        return [place]
+    d = context.known(context.moving.directory)
+    if not d.is_nowhere or not f"{place.path}/".startswith(f"{d.mirror.path}/"):
+        return [place]
+    below = place.path[len(d.mirror.path) :]
+    return [each._replace(path=each.path + below) for each in context.moving.places(context.names, d.home)]

@@ -18,8 +18,8 @@ from parkazoo.engine.ports import MemberT, Runtime
 from parkazoo.engine.roster import Roster
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.hold import Hold
-from parkazoo.protocol.moving import NATIVE, opening
-from parkazoo.protocol.placement import Directory, Place, mirror_path
+from parkazoo.protocol.moving import opening
+from parkazoo.protocol.placement import Directory, Place
 
 
 class Moves(Generic[MemberT]):
@@ -109,13 +109,9 @@ class Moves(Generic[MemberT]):
 
     def _places_of(self, holding: Holding) -> tuple[Place, Place]:
         """Where the children have been, and where they go."""
-        moving, names = holding.hold.moving, self._roster.names
-        path = moving.directory
-        if moving.generation == NATIVE:
-            old = (holding.found or self._driver.context.known(path)).home
-        else:
-            old = Place(names.index(moving.source), mirror_path(path, moving.generation))
-        return old, Place(names.index(moving.target), mirror_path(path, moving.name))
+        moving = holding.hold.moving
+        d = holding.found or self._driver.context.known(moving.directory)
+        return moving.places(self._roster.names, d.home)
 
     # ---- ephemerals ------------------------------------------------------------------------------
 

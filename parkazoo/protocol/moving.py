@@ -10,12 +10,12 @@ has decided. Behind a switch the phase is "moved", and an old mark keeps the dat
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.checked_json import quoted, typed, verify_keys
-from parkazoo.protocol.placement import GENERATION, ROOT, is_of_zookeeper, is_reserved
+from parkazoo.protocol.placement import GENERATION, ROOT, Place, is_of_zookeeper, is_reserved, mirror_path
 
 MOVES = ROOT + "/moves"  # on the ensemble that gets the children
 NATIVE = "native"  # in place of a generation
@@ -55,6 +55,17 @@ class Moving(NamedTuple):
         for name in (self.source, self.target):
             if name not in ensembles:
                 raise ClusterMapError(f"{path} moves, and there is no ensemble {quoted(name)} for that")
+
+    def places(self, names: Sequence[str], home: Place) -> tuple[Place, Place]:
+        """Where the children are before, and where they go.
+
+        :param names: of the ensembles, by index. :param home: of the directory.
+        """
+        if self.generation == NATIVE:
+            old = home
+        else:
+            old = Place(names.index(self.source), mirror_path(self.directory, self.generation))
+        return old, Place(names.index(self.target), mirror_path(self.directory, self.name))
 
     def to_document(self) -> dict[str, object]:
         return {

@@ -39,7 +39,7 @@ from tests.live.copies_case import CrashError
 from tests.live.grow_case import GrowCase, end_at_sleep
 from tests.live.map_case import IDENTITY, MapCase, dump, error_of, output_of, run_command
 from tests.live.test_client_waits import Outcome, cut, is_waiting
-from tests.live.world import DEADLINE_S, wait_until
+from tests.live.world import DEADLINE_S, Seen, wait_until
 
 PATH = "/d"
 
@@ -202,6 +202,27 @@ class HeldTest(MoveCase):
         for outcome in left:
             self.assertEqual(outcome.wait(), [None])
         self.assertEqual(self.worker.get_children(folder), [])
+
+    def test_watches_that_are_withdrawn(self) -> None:
+        """While it moves: none is left, in the old place or in the new one."""
+        client, seen = self.client()[0], Seen()
+        client.create(f"{PATH}/y/z", makepath=True)
+        watched = {client.exists: f"{PATH}/x", client.get: f"{PATH}/y", client.get_children: PATH}
+        for read, path in watched.items():
+            read(path, seen)
+        with mock.patch.object(MovingCopy, "take_over", side_effect=CrashError), suppress(CrashError):
+            self.move()
+        wait_until(lambda: client._session.driver.context.moving, "it holds")
+        self.assertTrue(is_waiting(client))
+        for path in watched.values():
+            client.withdraw_watch(path, seen)
+        wait_until(lambda: not is_waiting(client), "none is left")
+        self.move()
+        self.assert_moved(self.there)
+        self.worker.set(f"{PATH}/x", b"2")
+        self.worker.delete(f"{PATH}/y", recursive=True)
+        client.sync(PATH)
+        self.assertEqual(seen, [])
 
     def test_deferred_writes_with_a_guard(self) -> None:
         """They go on in the new place, as long as it is there. What has not moved with it is apart from it."""
