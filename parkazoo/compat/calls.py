@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, overload
 
-from parkazoo.compat.creation import Creation, checked_acl, ensure_path, prefixed
+from parkazoo.compat.creation import Creation, Unfinished, checked_acl, ensure_path, prefixed
 from parkazoo.compat.reads import Reads, check_bool, check_path
 from parkazoo.kazoo_private import (
     Auth,
@@ -36,6 +36,8 @@ class KazooCalls(Reads):
       ConnectionLoss, so ``client.retry`` raises it too.
     * NoAuthError: an ACL forbids it; ZookeeperError: the servers refuse it for another reason.
     """
+
+    unfinished: Unfinished
 
     # ---- writes --------------------------------------------------------------------------------
 
@@ -166,7 +168,8 @@ class KazooCalls(Reads):
             return result
         flags = (EPHEMERAL if ephemeral else 0) | (SEQUENCE if sequence else 0)
         request = (Create2 if include_data else Create)(physical, value, acl, flags)
-        Creation(self, request, result, makes_above=makepath).begin()
+        reply = self.unfinished.reply(result) if makepath else result
+        Creation(self, request, reply, makes_above=makepath).begin()
         return result
 
     def ensure_path(self, path: str, acl: ACLs | None = None) -> str | bool:
@@ -181,7 +184,7 @@ class KazooCalls(Reads):
         """See :meth:`ensure_path`."""
         check_path(path)
         result: AsyncResult[str | bool] = self.handler.async_result()
-        ensure_path(self, prefixed(self.chroot, path), acl).pass_on(result)
+        ensure_path(self, prefixed(self.chroot, path), acl).pass_on(self.unfinished.reply(result))
         return result
 
     def set(self, path: str, value: bytes | None, version: int = -1) -> ZnodeStat:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from parkazoo import monitoring
 from parkazoo.compat.calls import KazooCalls
-from parkazoo.compat.creation import ensure_path, prefixed
+from parkazoo.compat.creation import Unfinished, ensure_path, prefixed
 from parkazoo.compat.internals import (
     JointConnection,
     Table,
@@ -183,6 +183,7 @@ class CompatibleClient(KazooCalls):
         self.listeners = Listeners(self.handler, self._call_listeners, self.patience_s, self._resume)
         self.exactly_once = ExactlyOnce(self)
         self.waits = Waits(self.handler)
+        self.unfinished = Unfinished()
         self._retry = self.new_retry(self.waits.pause)
         for recipe in RECIPES:
             setattr(self, recipe.__name__, partial(recipe, self))
@@ -216,7 +217,7 @@ class CompatibleClient(KazooCalls):
     def make_above(self, request: PathRequest, acl: ACLs | None) -> None:
         """Creates all missing levels above the znode of a create, above the chroot too."""
         result: AsyncResult[object] = self.handler.async_result()
-        ensure_path(self, split(request.path)[0], acl).pass_on(result)
+        ensure_path(self, split(request.path)[0], acl).pass_on(self.unfinished.reply(result))
         result.get()
 
     # ---- what programs and recipes reach for --------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakSet
 
 from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
 from kazoo.security import ACL, OPEN_ACL_UNSAFE
@@ -163,6 +164,38 @@ def ensure_path(client: Any, path: str, acl: Any) -> StepResult:
     seen = exists(path)
     answer.after([seen], look_above)
     return answer
+
+
+class Unfinished:
+    """The calls of several requests that have not ended. `stop` waits for them, as for a request."""
+
+    def __init__(self) -> None:
+        self._replies: WeakSet[_Counted] = WeakSet()  # a call that a signal handler has ended may get no answer
+
+    def has_any(self) -> bool:
+        return bool(self._replies)
+
+    def reply(self, reply: Reply) -> Reply:
+        """Returns a reply that passes on the answer to such a call."""
+        counted = _Counted(self._replies, reply)
+        self._replies.add(counted)
+        return counted
+
+
+class _Counted:
+    __slots__ = ("__weakref__", "_all", "_reply")
+
+    def __init__(self, all_of_them: WeakSet[_Counted], reply: Reply) -> None:
+        self._all = all_of_them
+        self._reply = reply
+
+    def set(self, value: Any = None) -> None:
+        self._reply.set(value)
+        self._all.discard(self)
+
+    def set_exception(self, exception: Exception) -> None:
+        self._reply.set_exception(exception)
+        self._all.discard(self)
 
 
 class StepResult:

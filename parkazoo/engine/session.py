@@ -254,16 +254,19 @@ class Session(Generic[MemberT]):
         if self.driver is not None:
             self.driver.fail_held(self.refusal() or ConnectionLoss())
 
-    def when_idle(self, call: Callable[[], None]) -> None:
-        """Once the session is open: make `call` when no operation waits or needs another request."""
+    def when_idle(self, call: Callable[[], None], is_issuing: Callable[[], bool] = lambda: False) -> None:
+        """Once the session is open: make `call` when no operation waits or needs another request.
+
+        :param is_issuing: whether an answer may have another operation issued.
+        """
         assert self.driver is not None
-        if self.is_changing:
-            self._runtime.call(partial(self._when_changed, call))
+        if self.is_changing or is_issuing():
+            self._runtime.call(partial(self._look_later, call, is_issuing))
         else:
             self.driver.when_idle(call)
 
-    def _when_changed(self, call: Callable[[], None]) -> None:
-        self._runtime.call_later(POLL_S, partial(self.when_idle, call))
+    def _look_later(self, call: Callable[[], None], is_issuing: Callable[[], bool]) -> None:
+        self._runtime.call_later(POLL_S, partial(self.when_idle, call, is_issuing))
 
     def fail_away(self) -> None:
         """On the loop, when the client is about to stop: nothing waits for an ensemble that is away any longer.

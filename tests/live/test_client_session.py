@@ -368,6 +368,17 @@ class TestStop(SessionTest):
         for number in range(100):
             self.assertIsNotNone(self.watcher.exists(f"{self.root}/{number}/b/c/d"))
 
+    def test_calls_of_several_requests_are_finished(self) -> None:
+        client = self.joined()
+        results: list[Any] = []
+        for number in range(100):
+            results.append(client.create_async(f"{self.root}/{number}/a/b", makepath=True))
+            results.append(client.ensure_path_async(f"{self.root}/{number}/c/d"))
+        client.stop()
+        paths = [result.get(timeout=0) for result in results]
+        self.assertEqual(paths, [f"{self.root}/{number}/{end}" for number in range(100) for end in ("a/b", "c/d")])
+        self.assertFalse(client.unfinished.has_any())
+
     def test_ephemerals_are_gone_when_it_returns(self) -> None:
         client = self.parkazoo()
         plain = [self.kazoo(index) for index in range(self.ensembles)]
