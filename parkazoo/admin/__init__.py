@@ -25,7 +25,7 @@ from parkazoo.admin.new_identity import find_copied, give_new_identity
 from parkazoo.admin.read import read_map
 from parkazoo.admin.readiness import find_unready
 from parkazoo.admin.rebalance_plan import Branch, PlannedMove, RebalancePlan
-from parkazoo.admin.rebalancing import Rebalanced, rebalance
+from parkazoo.admin.rebalancing import rebalance
 from parkazoo.admin.registrations import ClientList, RegisteredClient, describe_client, list_clients
 from parkazoo.admin.removal import remove_ensemble
 from parkazoo.admin.rise import Waiting
@@ -56,7 +56,6 @@ __all__ = [
     "MapSpread",
     "PlannedMove",
     "RebalancePlan",
-    "Rebalanced",
     "RegisteredClient",
     "Rule",
     "SeveralMoves",

@@ -182,6 +182,18 @@ class _AgainError(Exception):
     """Reports that the map, or the directory, is not as it was read."""
 
 
+class OtherMovesError(ClusterMapError):
+    """Another directory is in the map."""
+
+    def __init__(self, move: Moving) -> None:
+        super().__init__(
+            f"{shown(move.directory)} moves to {move.target}, and one directory moves at a time: wait for the "
+            f"end of that command; if it has died, `parkazoo map move {shown(move.directory)}` goes on, and "
+            "with --abort takes it back"
+        )
+        self.move = move
+
+
 class MoreEnsemblesError(Exception):
     """Reports that ensembles have come, to which this command is not connected."""
 
@@ -191,6 +203,7 @@ class DirectoryMove:
     """The moves of one directory by one command, which may try several times.
 
     :param to: None until it is known.
+    :param is_next: clients that do not register were looked for a moment ago.
     :ivar clients: by name, of all ensembles.
     :ivar brought: what was seen of the copies that this command has made, by the name of the move.
     :ivar held_s: when the hold of a move began, by this machine's clock.
@@ -203,6 +216,7 @@ class DirectoryMove:
     rise: Rise
     progress: Progress
     per_second: float = math.inf
+    is_next: bool = False
     clients: Mapping[str, AdminClient] = field(default_factory=dict)
     brought: dict[str, Both] = field(default_factory=dict)
     held_s: dict[str, float] = field(default_factory=dict)
@@ -276,11 +290,7 @@ class DirectoryMove:
 
     def _verify_ours(self, move: Moving) -> None:
         if move.directory != self.path:
-            raise ClusterMapError(
-                f"{shown(move.directory)} moves to {move.target}, and one directory moves at a time: wait for the "
-                f"end of that command; if it has died, `parkazoo map move {shown(move.directory)}` goes on, and "
-                "with --abort takes it back"
-            )
+            raise OtherMovesError(move)
         if self.to not in (None, move.target):
             raise ClusterMapError(
                 f"{shown(self.path)} moves to {move.target} already: the same command with --to {move.target} "
@@ -365,7 +375,7 @@ class DirectoryMove:
                 "so, its client has died: `parkazoo fsck --repair` ends it"
             )
         verify_new_enough(self.clients)
-        self.rise.verify_no_strangers(known, self.clients)
+        self.rise.verify_no_strangers(known, self.clients, are_none=self.is_next)
         if not seen.is_native:
             home.verify_rights(move.name, seen)
         place = self._original_of(move, home)

@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from parkazoo.admin.advise import FOLLOW_S, find_advice
 from parkazoo.admin.all_znodes import Pace, look_at_all
 from parkazoo.admin.arguments import WrongArgumentError
-from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth
-from parkazoo.admin.directory_move import abort_move, move_directory
+from parkazoo.admin.clients import TIMEOUT_S, Auth
 from parkazoo.admin.moving.copying import Progress
 from parkazoo.admin.moving.immovable import verify_form, verify_rule
 from parkazoo.admin.moving.znodes_below import count_below
 from parkazoo.admin.read import read_map
 from parkazoo.admin.rebalance_plan import WORTH, Branch, MayGo, RebalancePlan, branches_of, make_plan
-from parkazoo.admin.registrations import verify_new_enough
 from parkazoo.admin.rise import OnWait, Rise, Tell
+from parkazoo.admin.several_moves import Clients, MovesInTurn, SeveralMoves, Targets
 from parkazoo.admin.strays import SHOWN
 from parkazoo.admin.write_counts import DirectoryWrites, directory_of, is_own
 from parkazoo.errors import ClusterMapError
@@ -32,14 +31,6 @@ MOST_COUNTED = 200  # branches of an ensemble
 COUNTS_PER_SECOND = 20  # a server looks at all its znodes for each
 LOOKS_PER_SECOND = 2_000  # at an ensemble that has little else to do
 MOST_PAUSE_MS = 3_000.0  # clients call a longer one off
-Clients = Mapping[str, AdminClient]
-
-
-class Rebalanced(NamedTuple):
-    """:param plan: as it was made, before the moves. :param refused: why directories did not move, by path."""
-
-    plan: RebalancePlan
-    refused: Mapping[str, str]
 
 
 def rebalance(
@@ -57,72 +48,37 @@ def rebalance(
     auth: Auth = (),
     timeout_s: float = TIMEOUT_S,
     **client_options: Any,
-) -> Rebalanced:
+) -> SeveralMoves:
     """Moves directories, one by one, so that each ensemble has the part of the writes that its weight says.
 
     Writes are counted as by `find_advice`; if there are too few, znodes count. The plan has the moves that bring
-    the most for the fewest znodes. A directory that cannot move is left out. A call may be interrupted anywhere:
-    it takes back what the move under way has begun, and the next call makes a plan of its own. A move that a
-    command has left in the map comes to its end first.
+    the most for the fewest znodes. A directory that cannot move is left out. A call may be interrupted anywhere,
+    and the next one makes a plan of its own. A move that a command has left in the map comes to its end first.
 
     :param seconds: how long writes are counted.
     :param most_pause_ms: directories whose move would probably have operations wait for longer stay.
     :param per_second: writes of a move, at most.
     :param on_plan: called before the first move.
-    :param dry_run: writes nothing. :param strangers_gone: as for `move_directory`, like the others.
+    :param dry_run: writes nothing, and tries no move.
+    :param strangers_gone: as for `move_directory`, like the others.
     :raises ClusterMapError: nothing could be measured, or nothing can move; or as `move_directory`.
     """
     if not per_second > 0 or not seconds > 0 or not most_pause_ms > 0:  # nor nan
         raise WrongArgumentError("seconds, most_pause_ms and per_second must be more than 0")
     common: dict[str, Any] = {"auth": auth, "timeout_s": timeout_s, **client_options}
-    moving = {
-        "per_second": per_second,
-        "strangers_gone": strangers_gone,
-        "on_wait": on_wait,
-        "progress": progress,
-        "tell": tell,
-        **common,
-    }
     known = read_map(hosts, **common)
     verify_form(known)
-    if known.move is not None:
-        about = f"{shown(known.move.directory)} moves to {known.move.target}"
-        tell(f"would wait for the end of a move: {about}" if dry_run else f"going on with a move: {about}")
-        if not dry_run:
-            known = move_directory(hosts, known.move.directory, known.move.target, **moving)
     options = {**client_options, "auth_data": list(auth)}
     rise = Rise(options, timeout_s, tell, on_wait, dry_run, True, strangers_gone)
-    with rise.connected(known) as clients:
-        if not dry_run:
-            verify_new_enough(clients)
-            rise.verify_no_strangers(known, clients)
-        plan = _Measuring(hosts, known, clients, most_pause_ms, tell).plan(seconds, common)
-    on_plan(plan)
-    refused: dict[str, str] = {}
-    for branch, to in () if dry_run else plan.moves:
-        if why := _refusal(hosts, branch, to, moving, common):
-            tell(f"{shown(branch.directory)} stays on {branch.ensemble}: {why}")
-            refused[branch.directory] = why
-            with rise.connected(known):  # otherwise no other can move
-                pass
-    return Rebalanced(plan, refused)
+    plans: list[RebalancePlan] = []
 
+    def find(newest: ClusterMap, clients: Clients) -> Targets:
+        if not plans:
+            plans.append(_Measuring(hosts, newest, clients, most_pause_ms, tell).plan(seconds, common))
+            on_plan(plans[0])
+        return {} if dry_run else {branch.directory: to for branch, to in plans[0].moves}
 
-def _refusal(hosts: str, branch: Branch, to: str, moving: Mapping[str, Any], common: Mapping[str, Any]) -> str:
-    """Moves a branch; returns why it stays, empty if it has moved."""
-    try:
-        move_directory(hosts, branch.directory, to, **moving)
-    except ClusterMapError as error:
-        return str(error)
-    except KeyboardInterrupt:
-        tell = moving["tell"]
-        tell(f"interrupted: taking back what the move of {shown(branch.directory)} has begun")
-        try:
-            abort_move(hosts, branch.directory, tell=tell, **common)
-        except ClusterMapError as error:  # nothing was begun, or it has moved: then the next command ends it
-            tell(str(error))
-        raise
-    return ""
+    return MovesInTurn(rise, progress, per_second).run(known, known, find)
 
 
 class _Measuring:

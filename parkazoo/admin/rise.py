@@ -58,6 +58,10 @@ class Waiting(NamedTuple):
 OnWait = Callable[[Waiting], None]
 
 
+class StrangersError(ClusterMapError):
+    """Sessions that are not registered are there, or may be."""
+
+
 @dataclass(frozen=True)
 class Rise:
     """Changes what only a map of form GROWN can have, and has the form rise for it if it must.
@@ -201,33 +205,42 @@ class Rise:
             self.verify_no_strangers(published, clients)
             return True
 
-    def verify_no_strangers(self, known: ClusterMap, clients: Mapping[str, AdminClient]) -> None:
+    def verify_no_strangers(
+        self, known: ClusterMap, clients: Mapping[str, AdminClient], *, are_none: bool = False
+    ) -> None:
         """Who does not register is not waited for, and may create what others no longer look for.
 
         It is a plain kazoo program, or a client of ours that could not register.
+
+        :param are_none: a look that is not long ago has found none.
+        :raises StrangersError: they stay, or a server does not say who is connected to it.
         """
-        if not self.strangers_gone and (strangers := self._find_strangers(known, clients)):
+        if not self.strangers_gone and (strangers := self._find_strangers(known, clients, are_none)):
             undo = ". `parkazoo map abort` takes back what was begun" if known.form is Form.TOLERANT else ""
-            raise ClusterMapError(
+            raise StrangersError(
                 f"{_stopped(known)}: {describe_strangers(strangers)}\nA program that writes in such a session "
                 "would lose znodes. Have it use ParKazooClient; if it does, restart it, and see that it may write "
                 f"to {CLIENTS}. Then run the same command again; or give --strangers-gone, if these sessions only "
                 f"read (a monitor, a shell){undo}"
             )
 
-    def _find_strangers(self, known: ClusterMap, clients: Mapping[str, AdminClient]) -> Mapping[str, Stranger]:
+    def _find_strangers(
+        self, known: ClusterMap, clients: Mapping[str, AdminClient], are_none: bool = False
+    ) -> Mapping[str, Stranger]:
         """Return the sessions that stay and are not registered.
 
         :param known: the map, for errors.
-        :raises ClusterMapError: a server does not say who is connected to it.
         """
         servers = {
             format_hosts([server]): name for name, client in clients.items() for server in _all_servers(client)
         }
-        found, unseen = Lookout(clients, servers, self.options, self.timeout_s).look_again()
+        lookout = Lookout(clients, servers, self.options, self.timeout_s)
+        found, unseen = lookout.look() if are_none else lookout.look_again()
+        if found and are_none:
+            found, unseen = lookout.look_again()
         if unseen:
             why = "; ".join(f"{server}: {why}" for server, why in unseen.items())
-            raise ClusterMapError(
+            raise StrangersError(
                 f"{_stopped(known)}: plain kazoo programs may be connected, and cannot be seen ({why}). They "
                 "would lose znodes. Run the same command again, with a longer --timeout if servers are busy; or "
                 "make sure that there are none, and give --strangers-gone"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
@@ -106,11 +106,17 @@ def run_moves(command: Callable[..., SeveralMoves], *, rate: int | None, dry_run
         found = command(
             **shown_moves(console, status, Steps(console, dry_run), rate=rate, dry_run=dry_run), **options
         )
+    tell_moves(console, found, dry_run)
+
+
+def tell_moves(console: Console, found: SeveralMoves, dry_run: bool = False) -> None:
+    """:raises Exit: some stay."""
     directories = "directory" if found.moved == 1 else "directories"
     console.print(f"{found.moved:,} {directories} {'would move' if dry_run else 'moved'}")
     if found.stayed:
         console.print(f"{len(found.stayed):,} {'would stay' if dry_run else 'stayed'}:")
-        print_refusals(console, found.stayed)
+        for path, why in found.stayed.items():
+            console.print(plain(f"  {path}: {why}"), soft_wrap=True)
     if dry_run:
         console.print("dry run: nothing was written")
     if found.stayed:
@@ -128,11 +134,3 @@ def shown_moves(
         "on_wait": shown_waiting(console, status, dry_run),
         "progress": lambda done, total: status.update(f"{done:,} of {total:,} znodes copied"),
     }
-
-
-def print_refusals(console: Console, refused: Mapping[str, str]) -> None:
-    """
-    :param refused: why directories do not move, by path.
-    """
-    for path, why in refused.items():
-        console.print(plain(f"  {path}: {why}"), soft_wrap=True)

@@ -13,7 +13,7 @@ from parkazoo.admin import TIMEOUT_S, RebalancePlan, rebalance
 from parkazoo.admin.advise import FOLLOW_S
 from parkazoo.admin.rebalance_plan import NEAR, pause_ms
 from parkazoo.admin.rebalancing import MOST_PAUSE_MS, WRITES
-from parkazoo.cli.move_command import print_refusals, shown_moves
+from parkazoo.cli.move_command import shown_moves, tell_moves
 from parkazoo.cli.options import (
     Auth,
     Ca,
@@ -78,7 +78,7 @@ def balance(
                 console.print(plain(line), soft_wrap=True)
             status.update("moving directories")
 
-        done = rebalance(
+        found = rebalance(
             servers,
             seconds=seconds,
             most_pause_ms=max_pause,
@@ -89,10 +89,8 @@ def balance(
         )
     if dry_run:
         console.print("dry run: nothing was written")
-    if done.refused:
-        console.print(f"{len(done.refused):,} of {len(done.plan.moves):,} directories could not move:")
-        print_refusals(console, done.refused)
-        raise typer.Exit(1)
+    else:
+        tell_moves(console, found)
 
 
 def _tables(plan: RebalancePlan) -> Iterator[Table]:

@@ -10,11 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from parkazoo.admin import rebalancing
+from parkazoo.admin import SeveralMoves, rebalance, rebalancing, several_moves
 from parkazoo.admin.advice import FOLLOW, Measured
+from parkazoo.admin.clients import UnreadableError
 from parkazoo.admin.rates import EnsembleRates, Rates
 from parkazoo.admin.rebalance_plan import RebalancePlan
-from parkazoo.admin.rebalancing import Rebalanced, rebalance
+from parkazoo.admin.rise import Rise, StrangersError
 from parkazoo.admin.write_counts import DirectoryWrites, Znode
 from parkazoo.cli import main
 from parkazoo.errors import ClusterMapError
@@ -41,56 +42,75 @@ def measured(directories: list[DirectoryWrites], **more: Any) -> Any:
 
 
 class RebalanceCase(unittest.TestCase):
+    """:ivar known: the map, as it is read."""
+
     def setUp(self) -> None:
-        clients = {name: SimpleNamespace(name=name) for name in "abc"}
+        nothing = SimpleNamespace(patiently=lambda ask: None, catch_up=None)
         self.find_advice = self.stand_in("find_advice", return_value=measured(HOT))
-        self.read_map = self.stand_in("read_map", return_value=KNOWN)
-        self.move = self.stand_in("move_directory", side_effect=self.moves)
-        self.abort = self.stand_in("abort_move")
+        self.read_map = self.stand_in("read_map", side_effect=lambda *_, **__: self.known)
         self.stand_in("count_below", side_effect=lambda client, paths, pace: dict.fromkeys(paths, 10))
-        self.stand_in("verify_new_enough")
-        self.connected = self.stand_in("Rise").return_value.connected
-        self.connected.side_effect = lambda known: nullcontext(clients)
+        self.stand_in("read_primary", several_moves, side_effect=lambda client: SimpleNamespace(map=self.known))
+        self.stand_in("verify_new_enough", several_moves)
+        self.move = self.stand_in("DirectoryMove", several_moves, side_effect=self.moves)
+        self.stand_in("connected", Rise, return_value=nullcontext(dict.fromkeys("abc", nothing)))
+        self.look_out = self.stand_in("verify_no_strangers", Rise)
+        self.known = KNOWN
         self.moved: list[tuple[str, str]] = []
         self.fails: dict[str, BaseException] = {}
         self.told: list[str] = []
 
-    def stand_in(self, name: str, **options: Any) -> Any:
-        patched = mock.patch.object(rebalancing, name, **options)
+    def stand_in(self, name: str, owner: Any = rebalancing, **options: Any) -> Any:
+        patched = mock.patch.object(owner, name, **options)
         self.addCleanup(patched.stop)
         return patched.start()
 
-    def moves(self, hosts: str, path: str, to: str, **options: Any) -> ClusterMap:
-        if path in self.fails:
-            raise self.fails[path]
-        self.moved.append((path, to))
-        return KNOWN
+    def moves(self, path: str, to: str, *how: Any) -> Any:
+        def run(known: ClusterMap, clients: Any) -> None:
+            if path in self.fails:
+                raise self.fails[path]
+            self.moved.append((path, to))
+            self.known = self.known.with_move(None)
 
-    def rebalance(self, **options: Any) -> Rebalanced:
-        return rebalance("a:1", tell=self.told.append, **options)
+        return SimpleNamespace(run=run)
+
+    def rebalance(self, **options: Any) -> tuple[RebalancePlan, SeveralMoves]:
+        plans: list[RebalancePlan] = []
+        moves = rebalance("a:1", tell=self.told.append, on_plan=plans.append, **options)
+        (plan,) = plans
+        return plan, moves
 
 
 class RebalanceTest(RebalanceCase):
     def test_moves(self) -> None:
-        plans: list[RebalancePlan] = []
-        done = self.rebalance(on_plan=plans.append, per_second=500, strangers_gone=True, seconds=7)
+        plan, moves = self.rebalance(per_second=500, seconds=7)
         self.assertEqual([to for _, to in self.moved], ["b", "c", "b", "c"])
-        self.assertEqual(self.moved, [(each.branch.directory, each.to) for each in done.plan.moves])
-        self.assertEqual((plans, done.refused), ([done.plan], {}))
-        options = self.move.call_args.kwargs
-        self.assertEqual((options["per_second"], options["strangers_gone"]), (500, True))
+        self.assertEqual(self.moved, [(each.branch.directory, each.to) for each in plan.moves])
+        self.assertEqual(moves, SeveralMoves(4, {}))
+        _, _, rise, _, per_second, is_next = self.move.call_args.args
+        self.assertEqual((per_second, is_next, rise.strangers_gone), (500, True, False))
         self.assertEqual(self.find_advice.call_args.kwargs["seconds"], 7)
         self.assertEqual(self.told, ["counted 9,000 writes in 15 s"])
 
     def test_dry_run(self) -> None:
-        self.read_map.return_value = KNOWN.with_move(LEFT)
-        done = self.rebalance(dry_run=True)
-        self.assertEqual((self.moved, len(done.plan.moves)), ([], 4))
-        self.assertEqual(self.told[0], "would wait for the end of a move: /left moves to b")
+        self.known = KNOWN.with_move(LEFT)
+        self.look_out.side_effect = StrangersError("1 session is not registered")
+        plan, moves = self.rebalance(dry_run=True)
+        self.assertEqual((self.moved, len(plan.moves), moves), ([], 4, SeveralMoves(0, {})))
+        self.assertEqual(
+            self.told[:2],
+            ["would be refused: 1 session is not registered", "would go on with a move: /left moves to b"],
+        )
+
+    def test_strangers(self) -> None:
+        """They are told before anything is counted."""
+        self.look_out.side_effect = StrangersError("1 session is not registered")
+        with self.assertRaises(StrangersError):
+            self.rebalance()
+        self.find_advice.assert_not_called()
 
     def test_a_move_that_was_left(self) -> None:
         """It comes to its end before anything is counted."""
-        self.read_map.return_value = KNOWN.with_move(LEFT)
+        self.known = KNOWN.with_move(LEFT)
         self.find_advice.side_effect = lambda *_, **__: (
             self.assertEqual(self.moved, [("/left", "b")]) or measured(HOT)
         )
@@ -99,28 +119,16 @@ class RebalanceTest(RebalanceCase):
         self.assertEqual(len(self.moved), 5)
 
     def test_a_refusal(self) -> None:
-        """The others move; if an ensemble has gone away, none."""
+        """The others move; if an ensemble has gone away, or strangers have come, none."""
         self.fails["/0"] = ClusterMapError("it has ephemerals")
-        done = self.rebalance()
-        self.assertEqual(done.refused, {"/0": "it has ephemerals"})
-        self.assertEqual(len(self.moved), 3)
-        self.assertEqual(self.told[1], "/0 stays on a: it has ephemerals")
-        self.moved.clear()
-        self.connected.side_effect = [self.connected(KNOWN), ClusterMapError("b cannot be reached")]
-        with self.assertRaisesRegex(ClusterMapError, "b cannot be reached"):
-            self.rebalance()
-        self.assertEqual(self.moved, [])
-
-    def test_interrupted(self) -> None:
-        """What was begun is taken back, and nothing else moves."""
-        for self.abort.side_effect in (None, ClusterMapError("/1 has moved to c already")):
+        _, moves = self.rebalance()
+        self.assertEqual(moves, SeveralMoves(3, {"/0": "it has ephemerals"}))
+        for error in UnreadableError("b does not answer"), StrangersError("1 session is not registered"):
             self.moved.clear()
-            self.fails["/1"] = KeyboardInterrupt()
-            with self.assertRaises(KeyboardInterrupt):
+            self.fails["/0"] = error
+            with self.assertRaises(type(error)):
                 self.rebalance()
-            self.assertEqual([path for path, _ in self.moved], ["/0"])
-            self.assertEqual(self.abort.call_args.args, ("a:1", "/1"))
-        self.assertEqual(self.told[-1], "/1 has moved to c already")
+            self.assertEqual(self.moved, [])
 
     def test_what_cannot_be_measured(self) -> None:
         self.find_advice.return_value = measured(HOT, unseen={"b": "its servers are older than ZooKeeper 3.6"})
@@ -134,7 +142,7 @@ class RebalanceTest(RebalanceCase):
         self.assertNotIn("/0", [path for path, _ in self.moved])
 
     def test_another_form(self) -> None:
-        self.read_map.return_value = ClusterMap("5d3c", {"a": "a:1"}, ("a",), "a")
+        self.known = ClusterMap("5d3c", {"a": "a:1"}, ("a",), "a")
         with self.assertRaisesRegex(ClusterMapError, "paths say where directories are"):
             self.rebalance()
         self.find_advice.assert_not_called()
@@ -155,7 +163,7 @@ class RebalanceTest(RebalanceCase):
             )
             nothing = SimpleNamespace(znodes={})
             self.stand_in("look_at_all", side_effect=[at_a, nothing, nothing])
-            plan = self.rebalance(dry_run=True).plan
+            plan, _ = self.rebalance(dry_run=True)
             self.assertEqual((plan.unit, len(plan.moves)), ("znodes", moves))
         self.assertEqual(
             self.told[-2:],
@@ -196,7 +204,7 @@ class CommandTest(RebalanceCase):
         self.fails["/0"] = ClusterMapError("it has ephemerals")
         status, out = self.run_command()
         self.assertEqual(status, 1)
-        self.assertRegex(out, "1 of 4 directories could not move:\n  /0: it has ephemerals\n$")
+        self.assertRegex(out, "\n3 directories moved\n1 stayed:\n  /0: it has ephemerals\n$")
 
     def test_nothing_to_do(self) -> None:
         self.find_advice.return_value = measured(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from unittest import mock
@@ -13,7 +13,7 @@ from kazoo.security import OPEN_ACL_UNSAFE
 from parkazoo.admin.clients import LostError
 from parkazoo.admin.directory_move import DirectoryMove
 from parkazoo.admin.rise import Rise
-from parkazoo.admin.several_moves import SeveralMoves, _held, _SeveralMoves
+from parkazoo.admin.several_moves import MovesInTurn, SeveralMoves, find_on
 from parkazoo.kazoo_private import Create
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.pin import Pin, decode_pin, encode_pin
@@ -60,10 +60,8 @@ class SeveralCase(MoveCase):
         def connected(rise: Rise, known: ClusterMap) -> Iterator[object]:
             yield clients
 
-        moves = _SeveralMoves(rise, lambda done, total: None, to)
-        find: Callable[..., list[str]] = lambda known, clients: _held(known, "a", clients)  # noqa: E731
-        if below:
-            find = partial(moves.find_below, below)
+        moves = MovesInTurn(rise, lambda done, total: None)
+        find = partial(moves.find_below, below, to) if below else partial(find_on, "a")
         with mock.patch.object(Rise, "connected", connected):
             try:
                 return moves.run(self.published(), self.published(), find)

@@ -11,7 +11,7 @@ from unittest import mock
 
 from kazoo.exceptions import KazooException
 
-from parkazoo.admin import Rule, add_rule, read_map, rebalance, remove_rule
+from parkazoo.admin import RebalancePlan, Rule, add_rule, read_map, rebalance, remove_rule
 from parkazoo.admin.all_znodes import Pace
 from parkazoo.admin.clients import AdminClient, connect_to
 from parkazoo.admin.moving.copying import MovingCopy
@@ -135,8 +135,9 @@ class RebalanceTest(GrowCase):
         for each in more:
             each.get(DEADLINE_S)
         with mock.patch("parkazoo.admin.rebalancing.FEW_ZNODES", 1):
-            done = rebalance(self.a, seconds=1, strangers_gone=True)
-        self.assertEqual((done.plan.unit, done.refused), ("znodes", {}))
+            plans: list[RebalancePlan] = []
+            done = rebalance(self.a, seconds=1, strangers_gone=True, on_plan=plans.append)
+        self.assertEqual(([each.unit for each in plans], done.stayed), (["znodes"], {}))
         self.assertEqual(set(self.places()), {"a", "b", "c"})
         self.assertEqual([len(self.worker.get_children(path)) for path in OLD], [MORE + 1] * len(OLD))
         self.assert_nothing_is_left()
