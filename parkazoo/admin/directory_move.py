@@ -5,7 +5,8 @@ session where the children are finish what they do there, and hold what comes. W
 copy is made exact and sealed, and one transaction at the directory's home switches: the pin names the copy. A mark
 below the pin decides between this and everybody who calls the move off, because either deletes it.
 
-Each step may be repeated, by another command too: the map, the pin and the marks say how far a move has come.
+Each step may be repeated, by another command too: the map, the pin and the marks say how far a move has come. A
+command that is interrupted takes back what it has begun, if the children have not moved yet.
 """
 
 from __future__ import annotations
@@ -207,6 +208,7 @@ class DirectoryMove:
     :ivar clients: by name, of all ensembles.
     :ivar brought: what was seen of the copies that this command has made, by the name of the move.
     :ivar held_s: when the hold of a move began, by this machine's clock.
+    :ivar begun: the move whose copy, or old place, this command writes to.
     :ivar entered: the move that this command has put into the map, until it takes it out.
     :ivar reasons: why moves were called off.
     """
@@ -220,6 +222,7 @@ class DirectoryMove:
     clients: Mapping[str, AdminClient] = field(default_factory=dict)
     brought: dict[str, Both] = field(default_factory=dict)
     held_s: dict[str, float] = field(default_factory=dict)
+    begun: Moving | None = None
     entered: str = ""
     reasons: list[str] = field(default_factory=list)
     is_waiting: bool = False
@@ -233,9 +236,32 @@ class DirectoryMove:
     def run(self, known: ClusterMap, clients: Mapping[str, AdminClient]) -> ClusterMap:
         """Goes on as the map says, until there is nothing more to do."""
         self._use(known, clients)
-        while not self._goes_on(newest := self._newest(known)):
-            pass
+        try:
+            while not self._goes_on(newest := self._newest(known)):
+                pass
+        except KeyboardInterrupt:
+            if self.begun is not None:
+                self._end_early(known, self.begun)
+            raise
         return newest
+
+    def _end_early(self, known: ClusterMap, move: Moving) -> None:
+        def tell(step: str) -> None:
+            with suppress(OSError):  # of a terminal that is gone
+                self.rise.tell(f"interrupted: {step}")
+
+        try:
+            home = self._find_home(known)
+            if home is None or not is_at(move.name, home.data()):
+                tell(f"taking back what was copied to {move.target}")
+                self._take_back(home, move.name, self.clients[move.target])
+            if home is None or not is_at(move.name, home.data()):
+                self._leave(known, move)
+                tell(f"{shown(self.path)} stays where it is")
+            else:
+                tell(f"{shown(self.path)} has moved, and the next command deletes what is on {move.source}")
+        except ClusterMapError as error:
+            tell(f"the next command ends what was begun: {error}")
 
     def _goes_on(self, known: ClusterMap) -> bool:
         """Does what is next, patiently; whether nothing more is to do."""
@@ -283,6 +309,7 @@ class DirectoryMove:
         if move is None:
             return self._begin(known)
         if move.has_switched:
+            self.begun = move
             self._finish(known, move)
         else:
             self._hold(known, move, self._find_home(known), is_fresh=False)
@@ -405,6 +432,7 @@ class DirectoryMove:
         go_on = now_and_then(verify_wanted)
         place, source = self._copy_of(move, go_on), self._original_of(move, home, go_on)
         client.make(MOVES, b"", client.call("get_acls", MIRRORS)[0])
+        self.begun = move
         copy = MovingCopy.begin(place, move.name, original.original[TOP].acl)
         try:
             brought = copy.bring(source, original, per_second=self.per_second, progress=self.progress)
@@ -479,7 +507,7 @@ class DirectoryMove:
             self._make_exact(known, move, home, began_s)
             self._switch(move, home)
         except (LostError, KeyboardInterrupt):
-            if home is not None:
+            if home is not None and self.begun == move:  # else another command may be at it
                 with suppress(UnreadableError):
                     home.take_mark(mark_of(move.name))
             raise
@@ -528,6 +556,7 @@ class DirectoryMove:
         place = self._copy_of(move, go_on)
         copy = MovingCopy.take_over(place, move.name)
         if copy is not None:
+            self.begun = move
             self._await_hold(known, move, began_s, go_on)
             copy.make_exact(self._original_of(move, home, go_on), self.brought.get(move.name, UNSEEN))
             copy.seal()
@@ -694,6 +723,8 @@ class DirectoryMove:
             home.take_mark(mark_of(move))
         if client is not None and not (home is not None and is_at(move, home.data())):
             remove_copy(TreePlace(client, mirror_path(self.path, move)), move)
+        if self.begun is not None and self.begun.name == move and not self.begun.has_switched:
+            self.begun = None
 
     def abort(self, known: ClusterMap, clients: Mapping[str, AdminClient]) -> ClusterMap:
         """Calls the move off, whoever is at it."""

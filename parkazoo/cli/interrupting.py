@@ -1,4 +1,4 @@
-"""A command that goes on until ^C is pressed."""
+"""Commands that go on until ^C is pressed, and those that take back what they have begun then."""
 
 from __future__ import annotations
 
@@ -27,3 +27,21 @@ def until_interrupted() -> Iterator[Callable[[], bool]]:
             yield lambda: bool(pressed)
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def interrupted_by_signals() -> Iterator[None]:
+    """Has SIGTERM, and the end of the terminal, interrupt its block as ^C does."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
+    before = {number: handler for number, handler in before.items() if handler == signal.SIG_DFL}
+    try:
+        for number in before:
+            signal.signal(number, interrupt)
+        yield
+    finally:
+        for number in before:
+            signal.signal(number, signal.SIG_DFL)

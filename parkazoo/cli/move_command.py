@@ -13,6 +13,7 @@ from rich.status import Status
 
 from parkazoo.admin import TIMEOUT_S, SeveralMoves, abort_move, move_below, move_directory
 from parkazoo.cli.behind import shown_waiting
+from parkazoo.cli.interrupting import interrupted_by_signals
 from parkazoo.cli.options import (
     Auth,
     Ca,
@@ -77,7 +78,10 @@ def move(
         return
     console = Console()
     steps = Steps(console, dry_run)
-    with console.status("calling a move off" if abort else "moving a directory") as status:
+    with (
+        interrupted_by_signals(),
+        console.status("calling a move off" if abort else "moving a directory") as status,
+    ):
         if abort:
             abort_move(servers, directory, tell=steps, **connection)
             return
@@ -102,7 +106,7 @@ def run_moves(command: Callable[..., SeveralMoves], *, rate: int | None, dry_run
         `progress`, `per_second` and `options`.
     """
     console = Console()
-    with console.status("moving directories") as status:
+    with interrupted_by_signals(), console.status("moving directories") as status:
         found = command(
             **shown_moves(console, status, Steps(console, dry_run), rate=rate, dry_run=dry_run), **options
         )

@@ -13,6 +13,7 @@ from parkazoo.admin import TIMEOUT_S, RebalancePlan, rebalance
 from parkazoo.admin.advise import FOLLOW_S
 from parkazoo.admin.rebalance_plan import NEAR, pause_ms
 from parkazoo.admin.rebalancing import MOST_PAUSE_MS, WRITES
+from parkazoo.cli.interrupting import interrupted_by_signals
 from parkazoo.cli.move_command import shown_moves, tell_moves
 from parkazoo.cli.options import (
     Auth,
@@ -69,7 +70,7 @@ def balance(
     connection = connection_options(auth, timeout, ca, cert, key)
     console = Console()
     steps = Steps(console, dry_run)
-    with console.status("counting writes") as status:
+    with interrupted_by_signals(), console.status("counting writes") as status:
 
         def on_plan(plan: RebalancePlan) -> None:
             for table in _tables(plan):

@@ -390,6 +390,59 @@ class TestEnds(MoveCase):
                 self.assert_whole("a")
         self.assertGreater(number, 20)
 
+    def test_interrupted(self) -> None:
+        """What has not switched is taken back; else the next command deletes what is left. Another's is let be."""
+        ends = {"stays where it is": 0, "has moved, and": 0}
+        for number in range(MOST_WRITES):
+            with self.subTest(number):
+                self.begin(random.Random(number))
+                with self.worker_works(), self.before_write(number, self.interrupt):
+                    try:
+                        self.move()
+                    except KeyboardInterrupt:
+                        pass
+                    else:
+                        break
+                last = self.told[-1] if self.told else "/d stays where it is"
+                (end,) = (each for each in ends if each in last)
+                ends[end] += 1
+                if end == "stays where it is":
+                    self.assert_whole("a")
+                with self.worker_works():
+                    self.move()
+                self.assert_whole("b")
+        self.assertGreater(min(ends.values()), 3)
+
+    def interrupt(self) -> None:
+        raise KeyboardInterrupt
+
+    def test_interrupted_while_it_waits(self) -> None:
+        """What another command has begun is let be."""
+        waited = 0
+        for number in range(MOST_WRITES):
+            with self.subTest(number):
+                self.begin(random.Random(number))
+                if not self.ends_before(number):
+                    break
+                self.ended_at_sleep.clear()  # it is at work
+                begun = self.begun()
+                with (
+                    mock.patch("parkazoo.admin.directory_move.time.sleep", side_effect=KeyboardInterrupt),
+                    suppress(KeyboardInterrupt),
+                ):
+                    self.move()
+                if any("waiting for its end" in each for each in self.told):
+                    waited += 1
+                    self.assertEqual(self.begun(), begun)
+        self.assertGreater(waited, 5)
+
+    def begun(self) -> list[tuple[str, str]]:
+        """The znodes of moves, copies and marks."""
+        begins = f"{MOVES}/", f"{MIRRORS}/", f"{PIN}/"
+        return [
+            (name, path) for name, each in self.ensembles.items() for path in each.znodes if path.startswith(begins)
+        ]
+
     def test_a_map_made_anew(self) -> None:
         """It does not name a move that has switched: the old place goes all the same."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
@@ -205,9 +206,9 @@ class MovingCopy:
         def look_again(place: TreePlace, seen: Tree) -> dict[str, SeenZnode]:
             return look(place, seen) if at is None else look_at(place, at, seen)
 
-        seen, copy = for_each(
-            [(original, before.original), (self.place, before.copy)], lambda each: look_again(*each)
-        )
+        original.is_over = self.place.is_over = is_over = threading.Event()  # ^C need not wait for a long look
+        looks = (original, before.original), (self.place, before.copy)
+        seen, copy = for_each(looks, lambda each: look_again(*each), is_over)
         if TOP not in copy:
             raise TakenOverError(f"{self.place.path} on {self.place.client} was taken back")
         return Both(seen, copy, before.lives)

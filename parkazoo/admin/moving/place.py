@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
@@ -49,6 +50,10 @@ class ImmovableError(ClusterMapError):
     """A znode cannot be copied; the message names it, and why."""
 
 
+class OverError(Exception):
+    """Ends what another thread does at a place."""
+
+
 class TreePlace:
     """Where the children of a directory are, or a copy of them.
 
@@ -57,6 +62,7 @@ class TreePlace:
     :param left_out: names directly below that belong to the place and not to the directory.
     :param go_on: called before each request of many; by an error it ends them all.
     :ivar has_multi_read: until a server says that it does not.
+    :ivar is_over: set by another thread when what goes on here is to end.
     """
 
     def __init__(
@@ -71,6 +77,7 @@ class TreePlace:
         self.left_out = left_out
         self.go_on = go_on
         self.has_multi_read = True
+        self.is_over = threading.Event()
 
     @cached_property
     def most_bytes(self) -> int:
@@ -266,6 +273,8 @@ def _ask_all(place: TreePlace, requests: Iterable[Sequence[Read]]) -> Iterator[t
 
     for asked in requests:
         place.go_on()
+        if place.is_over.is_set():
+            raise OverError
         waiting.append(_send(place, asked))
         if len(waiting) >= READS_AT_ONCE:
             yield from take()
