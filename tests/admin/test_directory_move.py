@@ -438,10 +438,9 @@ class TestEnds(MoveCase):
 
     def begun(self) -> list[tuple[str, str]]:
         """The znodes of moves, copies and marks."""
-        begins = f"{MOVES}/", f"{MIRRORS}/", f"{PIN}/"
-        return [
-            (name, path) for name, each in self.ensembles.items() for path in each.znodes if path.startswith(begins)
-        ]
+        tops = f"{MOVES}/", f"{MIRRORS}/", f"{PIN}/"
+        znodes = ((name, path) for name, each in self.ensembles.items() for path in each.znodes)
+        return [each for each in znodes if each[1].startswith(tops)]
 
     def test_a_map_made_anew(self) -> None:
         """It does not name a move that has switched: the old place goes all the same."""
