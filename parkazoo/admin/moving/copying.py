@@ -37,11 +37,13 @@ class Both(NamedTuple):
     """What the last looks have seen.
 
     :param lives: of each znode that was copied since, when its original was made: its czxid.
+    :param written: the originals of those that were copied for sure.
     """
 
     original: Tree = NOTHING
     copy: Tree = NOTHING
     lives: Mapping[str, int] = MappingProxyType({})
+    written: Tree = NOTHING
 
 
 UNSEEN = Both()
@@ -137,11 +139,11 @@ class MovingCopy:
         """
         for _ in range(PASSES):
             before = self._look(original, before)
-            planned = plan(*before, is_last=False)
+            planned = plan(before.original, before.copy, before.lives, is_last=False)
             if planned.why_not:
                 raise NotExactError(planned.why_not)
             is_done = self._carry_out(planned, original, before.original, per_second, progress)
-            before = _with_lives(before, planned)
+            before = _with_made(before, planned, is_done)
             if is_done and len(planned) < FEW:
                 break
         if not is_done:
@@ -159,7 +161,7 @@ class MovingCopy:
         done = Done()
         before = self._look(original, before)
         for _ in range(PASSES):
-            planned = plan(*before, is_last=True)
+            planned = plan(before.original, before.copy, before.lives, is_last=True)
             if planned.why_not:
                 raise NotExactError(planned.why_not)
             if not planned:
@@ -171,7 +173,7 @@ class MovingCopy:
                 done.deleted + len(planned.deletes),
             )
             is_done = self._carry_out(planned, original, before.original)
-            before = _with_lives(before, planned)
+            before = _with_made(before, planned, is_done)
             # Nobody else has changed anything; what is not known is what a lost connection has left undone.
             before = self._look(original, before, _concerned(planned) if is_done else None)
         raise NotExactError("the original changes all the time")
@@ -203,15 +205,15 @@ class MovingCopy:
         :raises TakenOverError: there is no copy.
         """
 
-        def look_again(place: TreePlace, seen: Tree) -> dict[str, SeenZnode]:
-            return look(place, seen) if at is None else look_at(place, at, seen)
+        def look_again(place: TreePlace, seen: Tree, written: Tree) -> dict[str, SeenZnode]:
+            return look(place, seen, written) if at is None else look_at(place, at, seen, written)
 
         original.is_over = self.place.is_over = is_over = threading.Event()  # ^C need not wait for a long look
-        looks = (original, before.original), (self.place, before.copy)
+        looks = (original, before.original, NOTHING), (self.place, before.copy, before.written)
         seen, copy = for_each(looks, lambda each: look_again(*each), is_over)
         if TOP not in copy:
             raise TakenOverError(f"{self.place.path} on {self.place.client} was taken back")
-        return Both(seen, copy, before.lives)
+        return before._replace(original=seen, copy=copy)
 
     def _remove(self, path: str) -> None:
         with suppress(NoNodeError):
@@ -277,9 +279,15 @@ def _concerned(planned: CopyPlan) -> set[str]:
     return paths | above(paths)
 
 
-def _with_lives(before: Both, planned: CopyPlan) -> Both:
-    made = {change.path: change.original.czxid for change in planned.changes if change.there is None}
-    return before._replace(lives={**before.lives, **made})
+def _with_made(before: Both, planned: CopyPlan, is_done: bool) -> Both:
+    """
+    :param is_done: whether each znode was made, or its original is gone.
+    """
+    made = {change.path: change.original for change in planned.changes if change.there is None}
+    lives = {path: znode.czxid for path, znode in made.items()}
+    return before._replace(
+        lives={**before.lives, **lives}, written={**before.written, **made} if is_done else NOTHING
+    )
 
 
 def _with_data(

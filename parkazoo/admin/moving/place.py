@@ -98,36 +98,41 @@ def send(client: AdminClient, request: object) -> AsyncResult[Any]:
     return result
 
 
-def look(place: TreePlace, before: Tree = NOTHING) -> dict[str, SeenZnode]:
+def look(place: TreePlace, before: Tree = NOTHING, written: Tree = NOTHING) -> dict[str, SeenZnode]:
     """Everything at and below a place, not older than this call; empty if there is no such place.
 
     Each znode is of one moment, all together only if nobody changes them meanwhile.
 
     :param before: an earlier look at the same place. What has not changed since makes this one faster.
+    :param written: znodes that were made here since, with these ACLs: a request for each of these is spared.
     :raises ImmovableError: there is a znode that cannot be made elsewhere, or the servers hide its ACL.
     :raises NoRightError: there is one that the identity may not read.
     """
-    return _with_acls(place, walk(place, before), before)
+    return _with_acls(place, walk(place, before), before, written)
 
 
-def look_at(place: TreePlace, paths: Iterable[str], before: Tree) -> dict[str, SeenZnode]:
+def look_at(place: TreePlace, paths: Iterable[str], before: Tree, written: Tree = NOTHING) -> dict[str, SeenZnode]:
     """As :func:`look`, but only these znodes are looked at; all others are as before."""
     place.client.patiently(place.client.catch_up)
     asked = dict.fromkeys(sorted(paths))
-    seen = _with_acls(place, _seen_all(place, read(place, [*asked], before), before), before)
+    seen = _with_acls(place, _seen_all(place, read(place, [*asked], before), before), before, written)
     gone = asked.keys() - seen.keys()
     rest = {path: znode for path, znode in before.items() if path not in asked}
     return seen | {path: znode for path, znode in rest.items() if not gone or gone.isdisjoint(above([path]))}
 
 
-def _with_acls(place: TreePlace, znodes: dict[str, SeenZnode], before: Tree) -> dict[str, SeenZnode]:
+def _with_acls(
+    place: TreePlace, znodes: dict[str, SeenZnode], before: Tree, written: Tree
+) -> dict[str, SeenZnode]:
     unknown = []
     for path, znode in znodes.items():
-        known = before.get(path)
+        known, made = before.get(path), written.get(path)
         if known is znode:
             continue
         if known is not None and (known.czxid, known.aversion) == (znode.czxid, znode.aversion):
             znodes[path] = znode._replace(acl=known.acl)
+        elif made is not None and made.aversion == znode.aversion and not znode.owner:
+            znodes[path] = znode._replace(acl=made.acl)
         else:
             unknown.append(path)
     requests = ([GetACL(place.at(path)) for path in paths] for paths in _parts(unknown, lambda path: 1))
