@@ -25,6 +25,7 @@ from parkazoo.admin.arguments import WrongArgumentError
 from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, LostError, UnreadableError
 from parkazoo.admin.copies import read_primary, update_copies
 from parkazoo.admin.moving.at_home import MovingHome, SeenPin
+from parkazoo.admin.moving.at_work import encode_work
 from parkazoo.admin.moving.carried import TOP
 from parkazoo.admin.moving.copying import UNSEEN, Both, MovingCopy, NotExactError, Progress, is_sealed
 from parkazoo.admin.moving.immovable import (
@@ -204,6 +205,7 @@ class DirectoryMove:
     """The moves of one directory by one command, which may try several times.
 
     :param to: None until it is known.
+    :param about: for who looks on, such as "3 of 40".
     :param is_next: clients that do not register were looked for a moment ago.
     :ivar clients: by name, of all ensembles.
     :ivar brought: what was seen of the copies that this command has made, by the name of the move.
@@ -219,6 +221,7 @@ class DirectoryMove:
     progress: Progress
     per_second: float = math.inf
     is_next: bool = False
+    about: str = ""
     clients: Mapping[str, AdminClient] = field(default_factory=dict)
     brought: dict[str, Both] = field(default_factory=dict)
     held_s: dict[str, float] = field(default_factory=dict)
@@ -342,6 +345,9 @@ class DirectoryMove:
             return TreePlace(home.client, home.path, OURS, go_on)
         return TreePlace(self.clients[move.source], mirror_path(self.path, move.generation), go_on=go_on)
 
+    def _work(self, known: ClusterMap, move: Moving) -> bytes:
+        return encode_work(known.epoch, move, self.about)
+
     def _fence(self, name: str) -> tuple[str, ZnodeStat]:
         """Path and stat of the directory's fence on an ensemble."""
         client, path = self.clients[name], fence_of(self.path)
@@ -433,7 +439,7 @@ class DirectoryMove:
         place, source = self._copy_of(move, go_on), self._original_of(move, home, go_on)
         client.make(MOVES, b"", client.call("get_acls", MIRRORS)[0])
         self.begun = move
-        copy = MovingCopy.begin(place, move.name, original.original[TOP].acl)
+        copy = MovingCopy.begin(place, move.name, original.original[TOP].acl, self._work(known, move))
         try:
             brought = copy.bring(source, original, per_second=self.per_second, progress=self.progress)
             self.rise.tell(f"copied {len(brought.original) - 1:,} znodes from {move.source} to {move.target}")
@@ -554,7 +560,7 @@ class DirectoryMove:
 
         go_on = now_and_then(verify_held)
         place = self._copy_of(move, go_on)
-        copy = MovingCopy.take_over(place, move.name)
+        copy = MovingCopy.take_over(place, move.name, self._work(known, move))
         if copy is not None:
             self.begun = move
             self._await_hold(known, move, began_s, go_on)

@@ -85,7 +85,7 @@ def add_to_history(
     :param before: None for the first map.
     """
     found = client.read_with_version(HISTORY)
-    data = _with_change(found and found[0], _made_now(after.epoch, "; ".join(differences(before, after))))
+    data = _with_change(found and found[0], made_now(after.epoch, "; ".join(differences(before, after))))
     if found is not None:
         transaction.set_data(HISTORY, data, found[1])
     else:
@@ -111,7 +111,7 @@ def note_change(client: AdminClient, number: int, what: str, secret: str = "") -
     :param client: of the bootstrap ensemble. :param number: of the present map.
     :param secret: an argument that has it is not noted.
     """
-    change = _made_now(number, what, secret)
+    change = made_now(number, what, secret)
     while True:
         found = client.read_with_version(HISTORY)
         data = _with_change(found and found[0], change)
@@ -157,7 +157,8 @@ def encode_history(changes: Sequence[MapChange]) -> bytes:
     return f"[{', '.join(kept)}]".encode()
 
 
-def _made_now(number: int, what: str, secret: str = "") -> MapChange:
+def made_now(number: int, what: str, secret: str = "") -> MapChange:
+    """Arguments as for `note_change`."""
     return MapChange(
         map=number,
         time_s=int(time.time()),
@@ -210,12 +211,12 @@ def differences(before: ClusterMap | None, after: ClusterMap) -> Iterator[str]:
 
 def _difference_of_moves(before: Moving | None, after: Moving | None) -> Iterator[str]:
     if before is not None and after is None:
-        yield f"{_words_of(before)}: {DONE if before.has_switched else 'called off'}"
+        yield f"{words_of_move(before)}: {DONE if before.has_switched else 'called off'}"
     elif after is not None and after != before:
-        yield f"{_words_of(after)}: {'the children are there' if after.has_switched else BEGUN}"
+        yield f"{words_of_move(after)}: {'the children are there' if after.has_switched else BEGUN}"
 
 
-def _words_of(move: Moving) -> str:
+def words_of_move(move: Moving) -> str:
     return f"move of {shown(move.directory)} from {move.source} to {move.target}"
 
 

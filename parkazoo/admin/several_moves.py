@@ -201,7 +201,7 @@ class MovesInTurn:
 
         rise = replace(self.rise, tell=tell)
         with self._told(path):
-            while other := self._other(DirectoryMove(path, to, rise, *self._how), known, clients):
+            while other := self._other(DirectoryMove(path, to, rise, *self._how, about), known, clients):
                 self._end(other, known, clients)
 
     @property

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from parkazoo.admin.check import MapProblem, behind, find_wrong
 from parkazoo.admin.clients import TIMEOUT_S, Auth, Connections, Options
+from parkazoo.admin.moving.at_work import MoveAtWork, find_work
 from parkazoo.admin.read import connect_by_newest, read_map
 from parkazoo.admin.registrations import RegisteredClient, read_registrations
 from parkazoo.admin.server_status import ServerStatus, ask_servers
@@ -23,6 +24,7 @@ class ClusterStatus(NamedTuple):
     """:param findings: as `check_map` returns them.
     :param clients: those with a session on an ensemble that could be read.
     :param unregistered: the sessions of others, as servers list their connections.
+    :param moves: of directories, whose commands are at work.
     """
 
     cluster_map: ClusterMap
@@ -30,6 +32,7 @@ class ClusterStatus(NamedTuple):
     servers: Sequence[ServerStatus]
     clients: Sequence[RegisteredClient]
     unregistered: Strangers
+    moves: Sequence[MoveAtWork] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -39,6 +42,7 @@ class ClusterStatus(NamedTuple):
             "servers": [server._asdict() for server in self.servers],
             "clients": [client._asdict() for client in self.clients],
             "unregistered": self.unregistered.to_json(),
+            "moves": [move.to_json() for move in self.moves],
         }
 
 
@@ -80,7 +84,7 @@ def status_of(
     clients = _read_clients(cluster_map, connections)
     unregistered = _look_out(cluster_map, connections, options, timeout_s)
     findings = find_wrong(cluster_map, connections, servers, clients, unregistered)
-    return ClusterStatus(cluster_map, findings, servers, clients, unregistered)
+    return ClusterStatus(cluster_map, findings, servers, clients, unregistered, find_work(connections.clients))
 
 
 def _read_clients(cluster_map: ClusterMap, connections: Connections) -> Sequence[RegisteredClient]:

@@ -46,7 +46,10 @@ def explain_move(cluster_map: ClusterMap, path: str) -> Iterator[str]:
     if move is None or not f"{path}/".startswith(f"{move.directory}/"):
         return
     where = f"they are on {move.target}" if move.has_switched else f"from {move.source} to {move.target}"
-    yield f"the children of {move.directory} move: {where}. `parkazoo map move` goes on if its command has died"
+    yield (
+        f"the children of {move.directory} move: {where}. `parkazoo map move` goes on if its command has died; "
+        "`parkazoo map log` says whose it is"
+    )
 
 
 def _explain_guess(cluster_map: ClusterMap, directory: str, *, is_decided: bool) -> Iterator[str]:

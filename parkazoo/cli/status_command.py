@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated
 
 import typer
@@ -15,6 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from parkazoo.admin import TIMEOUT_S, ClusterStatus, read_status
+from parkazoo.admin.utc import in_words
+from parkazoo.cli.explanation import explain_move
 from parkazoo.cli.findings_table import findings_table, is_wrong, tell_strangers
 from parkazoo.cli.interrupting import until_interrupted
 from parkazoo.cli.json_documents import print_json
@@ -88,7 +90,7 @@ def _watch(
 
 def _screen(found: ClusterStatus) -> RenderableType:
     parts: list[RenderableType] = [findings_table(found.findings)] if found.findings else []
-    return Group(*parts, _servers(found), *_troubles(found), _clients(found), *_strangers(found))
+    return Group(*parts, _servers(found), *_troubles(found), _clients(found), *_strangers(found), *_moves(found))
 
 
 def _servers(found: ClusterStatus) -> Table:
@@ -138,6 +140,14 @@ def _strangers(found: ClusterStatus) -> list[Text]:
     if unseen := found.unregistered.unseen:
         lines.append(f"the connections of {', '.join(unseen)} cannot be listed: `parkazoo clients` says why")
     return [Text(line) for line in lines]
+
+
+def _moves(found: ClusterStatus) -> Iterator[Text]:
+    for (_, time_s, user, host, pid, program, what), copied in found.moves:
+        far = "" if copied is None else f", {copied:,} znodes copied"
+        yield Text(f"{what}{far}: {program}, {user}@{host}, process {pid}, since {in_words(time_s)} UTC")
+    move = found.cluster_map.move
+    yield from map(Text, explain_move(found.cluster_map, move.directory) if move else ())
 
 
 def _counted(values: Iterable[object]) -> str:

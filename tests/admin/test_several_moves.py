@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from unittest import mock
 
 from kazoo.security import OPEN_ACL_UNSAFE
 
+from parkazoo.admin import several_moves
 from parkazoo.admin.clients import LostError
 from parkazoo.admin.directory_move import DirectoryMove
+from parkazoo.admin.moving import at_work
+from parkazoo.admin.moving.at_home import MovingHome
+from parkazoo.admin.moving.at_work import find_work
+from parkazoo.admin.moving.copying import MovingCopy
 from parkazoo.admin.rise import Rise
 from parkazoo.admin.several_moves import MovesInTurn, SeveralMoves, find_on
 from parkazoo.kazoo_private import Create
@@ -128,6 +134,64 @@ class TestSeveral(SeveralCase):
                     self.assertEqual(self.several().stayed, {})
                 self.assert_empty()
         self.assertGreater(number, 60)
+
+    def test_interrupted(self) -> None:
+        """What has moved stays moved, and nothing is half done, or the next command deletes what is left."""
+        for number in range(5, MOST_WRITES, 17):
+            with self.subTest(number):
+                self.begin(random.Random(number))
+                with self.worker_works(), self.before_write(number, self.interrupt):
+                    try:
+                        self.several()
+                    except KeyboardInterrupt:
+                        pass
+                    else:
+                        break
+                if "has moved, and" not in self.told[-1]:
+                    self.assertEqual(len(self.mirrors()), len(self.pins))
+                    self.assertIsNone(self.published().move)
+                with self.worker_works():
+                    self.assertEqual(self.several().stayed, {})
+                self.assert_empty()
+        self.assertGreater(number, 60)
+
+    def interrupt(self) -> None:
+        raise KeyboardInterrupt
+
+    def test_another_command_moves_a_directory(self) -> None:
+        """It ends in the hold, after this one has begun: that move comes to its end first."""
+        crash = mock.patch.object(MovingCopy, "seal", side_effect=CrashError)
+        with self.worker_works(), crash, suppress(CrashError):
+            self.several(below="/e")
+        left = self.published().move
+        assert left is not None
+        real = several_moves.read_primary
+        before = [real(self.admin_client("h"))._replace(map=self.published().with_move(None))]
+        with (
+            mock.patch.object(
+                several_moves, "read_primary", lambda client: before.pop() if before else real(client)
+            ),
+            self.worker_works(),
+        ):
+            self.assertEqual(self.several().stayed, {})
+        self.assert_empty()
+        self.assertIn(f"going on with a move: /e moves to {left.target}", self.told)
+
+    def admin_client(self, name: str) -> FakeAdminClient:
+        return FakeAdminClient(self.ensembles[name], name, next(SESSIONS))
+
+    def test_who_is_at_work(self) -> None:
+        """Others see it until the command ends, by whatever: its session."""
+        crash = mock.patch.object(MovingHome, "leave_mark", side_effect=CrashError)
+        with self.worker_works(), crash, suppress(CrashError):
+            self.several()
+        clients = {name: self.admin_client(name) for name in self.ensembles}
+        with mock.patch.object(at_work, "count_below", lambda client, paths, pace: {paths[0]: 7}):
+            (found,) = find_work(clients)
+            self.assertRegex(found.by.what, "^move of /d/x from a to . \\(1 of 3\\)$")
+            self.assertEqual((found.by.pid, found.copied), (os.getpid(), 7))
+            self.end_session(self.ended_at_sleep.pop())
+            self.assertEqual(find_work(clients), [])
 
     def test_below_a_path(self) -> None:
         with self.worker_works():

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -42,6 +45,12 @@ from tests.live.test_client_waits import Outcome, cut, is_waiting
 from tests.live.world import DEADLINE_S, Seen, wait_until
 
 PATH = "/d"
+RUN = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have some ignored
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+runpy.run_module("parkazoo", run_name="__main__", alter_sys=True)
+"""  # a process that signals end as one that was begun by hand
 
 
 class MoveCase(GrowCase):
@@ -550,6 +559,44 @@ class SeveralTest(MoveCase):
         moving.join()
         self.assertEqual(result, [read_map(self.a)])
         self.assert_moved(self.there)
+
+
+class SignalsTest(MoveCase):
+    """A command in a process of its own, slow enough to be ended in the middle of its copy."""
+
+    SLOW = "--rate", "1"
+
+    def begin(self) -> subprocess.Popen[str]:
+        argv = [sys.executable, "-c", RUN, "map", "move", PATH, "--to", self.there, "--hosts", self.a, *self.SLOW]
+        process = subprocess.Popen([*argv, "--strangers-gone"], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        at = self.plain["abc".index(self.there)]
+        wait_until(lambda: at.exists(MOVES) and at.get_children(MOVES), "its copy is begun")
+        return process
+
+    def test_it_ends(self) -> None:
+        """By ^C, SIGTERM or a terminal that goes it leaves nothing; killed, what the next command goes on with."""
+        for number in range(60):
+            self.worker.create(f"{PATH}/{number}")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            process = self.begin()
+            process.send_signal(number)
+            out, _ = process.communicate(timeout=DEADLINE_S)
+            self.assertIn("interrupted: /d stays where it is", out)
+            self.assertEqual(process.returncode, 130)
+            self.assert_moved(self.here)
+        process = self.begin()
+        _, out, _ = run_command("status", "--hosts", self.a)
+        self.assertRegex(
+            " ".join(out.split()),
+            rf"move of /d from {self.here} to {self.there}, \d+ znodes copied: parkazoo map move {PATH}, \S+, "
+            rf"process {process.pid}, since ",
+        )
+        process.kill()
+        process.communicate()
+        self.move()
+        self.assert_moved(self.there)
+        self.assertEqual((len(self.worker.get_children(PATH)), self.states), (61, []))
 
 
 class CalledOffTest(MoveCase):

@@ -74,15 +74,14 @@ class MovingCopy:
         self._checks = [CheckVersion(guard(move), term), CheckVersion(term_of(move), 0)]
 
     @classmethod
-    def begin(cls, place: TreePlace, move: str, acl: Sequence[ACL]) -> MovingCopy:
+    def begin(cls, place: TreePlace, move: str, acl: Sequence[ACL], work: bytes = b"") -> MovingCopy:
         """Makes the guard, the opening and the place itself.
 
         :param move: a name that nobody has used.
-        :param acl: of the place.
+        :param acl: of the place. :param work: what the term says, to all.
         :raises LostError: it may have begun: begin another.
         """
-        own = own_acl(place.client.zk.auth_data)
-        seen = [ACL(Permissions.READ, ANYONE_ID_UNSAFE), *own]  # owners check it
+        own, seen = _acls(place)
         answers = place.client.wait(
             place.path,
             send(
@@ -90,8 +89,8 @@ class MovingCopy:
                 Transaction(
                     [
                         Create(guard(move), b"", own, 0),
-                        Create(opening(move), b"", seen, 0),
-                        Create(term_of(move), b"", own, EPHEMERAL),
+                        Create(opening(move), b"", seen, 0),  # owners check it
+                        Create(term_of(move), work, seen, EPHEMERAL),
                         Create(place.path, b"", acl, 0),
                     ]
                 ),
@@ -101,9 +100,10 @@ class MovingCopy:
         return cls(place, move, 0)
 
     @classmethod
-    def take_over(cls, place: TreePlace, move: str) -> MovingCopy | None:
+    def take_over(cls, place: TreePlace, move: str, work: bytes = b"") -> MovingCopy | None:
         """Goes on with a copy, in a new term; None: there is no guard any more.
 
+        :param work: as for `begin`.
         :raises TakenOverError: another session's term has not ended.
         """
         client = place.client
@@ -111,7 +111,7 @@ class MovingCopy:
         own = client.zk.client_id[0]
         steps: list[SetData | Create] = [SetData(guard(move), b"", -1)]
         if stat is None:
-            steps.append(Create(term_of(move), b"", own_acl(client.zk.auth_data), EPHEMERAL))
+            steps.append(Create(term_of(move), work, _acls(place)[1], EPHEMERAL))
         elif stat.ephemeralOwner != own:
             raise TakenOverError(f"another command moves {place.path}: its session is {stat.ephemeralOwner:#x}")
         answers = client.wait(guard(move), send(client, Transaction(steps)))
@@ -266,6 +266,12 @@ class MovingCopy:
             writes.add(Create(passing, b"", OPEN_ACL_UNSAFE, 0), Delete(passing, -1))
         for aversion in change.acl_sets:
             writes.set_acl(SetACL(path, acl, aversion))
+
+
+def _acls(place: TreePlace) -> tuple[Sequence[ACL], Sequence[ACL]]:
+    """Of what is the command's own: hidden, and to be read by all."""
+    own = own_acl(place.client.zk.auth_data)
+    return own, [ACL(Permissions.READ, ANYONE_ID_UNSAFE), *own]
 
 
 def is_sealed(place: TreePlace) -> bool:
