@@ -63,8 +63,10 @@ def balance(
     """Move directories so that each ensemble has the part of the writes that its weight says. Safe to repeat.
 
     It counts writes, prints which moves bring the most for the fewest znodes, and makes them, as `map move` does;
-    if hardly anything is written, znodes count. Interrupt it when you like: the next one goes on. Status 1 if a
-    directory could not move.
+    if hardly anything is written, znodes count. Status 1 if a directory could not move.
+
+    ^C pauses it: the move under way is taken back, what has moved stays, and the next one counts and plans anew.
+    If a command has died, the next one first ends its move; `map move PATH --abort` takes that back.
     """
     servers, _ = split_hosts(hosts)
     connection = connection_options(auth, timeout, ca, cert, key)
