@@ -19,6 +19,7 @@ MOST_ENSEMBLES = len(string.ascii_lowercase)
 SHAPE = re.compile(r"([1-9]\d?)x([1-9]\d?)")
 # Of each sender and receiver, by the names of hosts: the probability that a packet is dropped (bench/chaos.py).
 Matrix = Mapping[str, Mapping[str, float]]
+Told = Mapping[str, Any]  # what a command has told, and when (bench/moves_told.py)
 
 # Every server's, over ZooKeeper's defaults. With these an ensemble gives up a silent leader after four seconds.
 ZOO_CFG = {
@@ -262,6 +263,20 @@ class Lab(ABC):
     @abstractmethod
     def grow(self, ensembles: Ensembles, names: Sequence[str]) -> None:
         """Add these to the cluster map, as ``parkazoo map grow`` does it, and wait until all clients know."""
+
+    @abstractmethod
+    def move(self, ensembles: Ensembles, path: str, to: str, per_second: float | None = None) -> Told:
+        """Move a directory, as ``parkazoo map move`` does it. Why it could not move is in what is returned.
+
+        :param per_second: as its option ``--rate``; None: no limit.
+        """
+
+    @abstractmethod
+    def rebalance(self, ensembles: Ensembles, seconds: float) -> Told:
+        """Move directories, as ``parkazoo map rebalance`` does it.
+
+        :param seconds: how long writes are counted.
+        """
 
     @abstractmethod
     def ask(self, server: Server, word: str) -> str:

@@ -21,10 +21,10 @@ import psutil
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
-from bench import ROOT
+from bench import ROOT, moves_told
 from bench.disk_wait import compile_library, environment
 from bench.etcd_server import PROGRAM, Member, command_of
-from bench.lab import ZOO_CFG, Ensembles, Faults, Lab, LabError, ProcessorTimes, Server, Shape
+from bench.lab import ZOO_CFG, Ensembles, Faults, Lab, LabError, ProcessorTimes, Server, Shape, Told
 from bench.machine import describe_machine, describe_versions, total_and_busy
 from bench.replica import read_replica
 from bench.sampling import Hear, sampled
@@ -165,6 +165,12 @@ class Loopback(Lab):
     def grow(self, ensembles: Ensembles, names: Sequence[str]) -> None:
         with _as_lab_error():
             grow_map(ensembles.hosts(), ensembles.hosts_of(names))
+
+    def move(self, ensembles: Ensembles, path: str, to: str, per_second: float | None = None) -> Told:
+        return moves_told.move(ensembles.hosts(), path, to, per_second)
+
+    def rebalance(self, ensembles: Ensembles, seconds: float) -> Told:
+        return moves_told.rebalance(ensembles.hosts(), seconds)
 
     def ask(self, server: Server, word: str) -> str:
         return four_letter_word(f"{server.address}:{server.port}", word)

@@ -466,6 +466,15 @@ def grow_map(folder: Path, hosts: str, ensembles: Mapping[str, str]) -> None:
         admin.grow_map(hosts, ensembles)
 
 
+def move_directories(folder: Path, command: str, *arguments: Any) -> dict[str, Any]:
+    """What a command of bench/moves_told.py has told."""
+    sys.path[:0] = _paths(folder)
+    from bench import moves_told  # noqa: PLC0415 - brought by fab deploy
+
+    told: dict[str, Any] = getattr(moves_told, command)(*arguments)
+    return told
+
+
 @contextlib.contextmanager
 def _admin(folder: Path) -> Iterator[Any]:
     """:raises AgentError: with the message of its ClusterMapError."""
@@ -559,6 +568,7 @@ COMMANDS = {
             clean,
             make_map,
             grow_map,
+            move_directories,
             load,
             read_replicas,
         ),

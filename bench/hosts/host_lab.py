@@ -17,7 +17,7 @@ from bench.hosts.fleet import Fleet, cleanup
 from bench.hosts.inventory import CLIENT
 from bench.hosts.namespaces import NAMES, network_of, switch_of
 from bench.hosts.remote import HostError, Remote
-from bench.lab import Ensembles, Lab, NotPossible, ProcessorTimes, Server, Shape
+from bench.lab import Ensembles, Lab, NotPossible, ProcessorTimes, Server, Shape, Told
 from bench.machine import describe_versions
 from bench.sampling import Hear, sampled
 
@@ -94,6 +94,12 @@ class HostLab(Lab):
 
     def grow(self, ensembles: Ensembles, names: Sequence[str]) -> None:
         zookeeper.grow_map(self._fleet, ensembles, names)
+
+    def move(self, ensembles: Ensembles, path: str, to: str, per_second: float | None = None) -> Told:
+        return zookeeper.move(self._fleet, "move", ensembles.hosts(), path, to, per_second)
+
+    def rebalance(self, ensembles: Ensembles, seconds: float) -> Told:
+        return zookeeper.move(self._fleet, "rebalance", ensembles.hosts(), seconds)
 
     def ask(self, server: Server, word: str) -> str:
         place = server.address, server.port

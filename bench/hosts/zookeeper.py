@@ -10,7 +10,7 @@ from bench.hosts.archives import DISK
 from bench.hosts.fleet import Fleet, FleetError, cleanup
 from bench.hosts.inventory import SERVER, Host, Inventory
 from bench.hosts.remote import Remote
-from bench.lab import ZOO_CFG, Ensembles, LabError, Server, Shape
+from bench.lab import ZOO_CFG, Ensembles, LabError, Server, Shape, Told
 from parkazoo.local.settings import LOGBACK
 
 DISK_WAIT = f"../{DISK}/{LIBRARY}"  # as a server sees it from its folder
@@ -117,6 +117,17 @@ def grow_map(fleet: Fleet, ensembles: Ensembles, names: Sequence[str]) -> None:
         fleet.inventory.orchestrator.name,
         lambda remote: remote.ask("grow_map", *arguments, timeout_s=GROWN_TIMEOUT_S),
     )
+
+
+def move(fleet: Fleet, command: str, *arguments: Any) -> Told:
+    """
+    :param command: of bench/moves_told.py, with its arguments.
+    """
+    found: Told = fleet.on(
+        fleet.inventory.orchestrator.name,
+        lambda remote: remote.ask("move_directories", command, *arguments, timeout_s=GROWN_TIMEOUT_S),
+    )
+    return found
 
 
 def stop(fleet: Fleet) -> int:

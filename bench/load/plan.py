@@ -53,6 +53,7 @@ class Plan:
     :param pool: in the open loop, so many requests at most are outstanding, of all clients together; others wait
         until one of those was answered. 0: any number.
     :param chain: in the open loop, so many requests, each sent when the one before was answered, count as one.
+    :param idle: clients of each process that have sessions wherever a directory is, and ask nothing more.
     :param warm_up_s: at the beginning, not measured.
     :param connect_timeout_s: for each client to connect; `begin_timeout_s`, for all of them to be there.
     """
@@ -85,6 +86,7 @@ class Plan:
     rate_s: float = 0.0
     pool: int = 0
     chain: int = 1
+    idle: int = 0
     warm_up_s: float = 1.0
     measure_s: float = 5.0
     session_timeout_s: float = 10.0

@@ -42,6 +42,7 @@ class Clients:
         self._is_first = plan.node == number == 0
         self._paths = name_directories(plan)
         self._clients = [make_client(plan) for _ in range(plan.threads)]
+        self._idle = [make_client(plan) for _ in range(plan.idle)]
         self._meeting = Meeting(self._clients[0], plan, plan.node * plan.processes + number)
         self._finish = self._clients[0].handler.event_object()
         self._records = [Record() for _ in self._clients]
@@ -55,6 +56,7 @@ class Clients:
         self._each(self._connect)
         if self._is_first:
             make_znodes(self._clients[0], self._plan, self._paths)
+        self._connect_idle()
         self._meeting.come()
         if self._is_first:
             self._meeting.begin()
@@ -78,6 +80,17 @@ class Clients:
                 ask(client.exists, f"{path}/connected")
         except RetryFailedError:
             raise MeetingError(f"a client is not connected to all ensembles within {within_s:.0f} s") from None
+
+    def _connect_idle(self) -> None:
+        """:raises MeetingError: they are not connected in time. :raises KazooException: likewise."""
+        deadline = time.monotonic() + self._plan.connect_timeout_s
+        for connected in [client.start_async() for client in self._idle]:
+            connected.wait(max(0.0, deadline - time.monotonic()))
+            if not connected.is_set():
+                raise MeetingError(f"{len(self._idle):,} idle clients are not connected in time")
+        for path in self._paths:
+            for answer in [client.exists_async(f"{path}/connected") for client in self._idle]:
+                answer.get(timeout=max(0.0, deadline - time.monotonic()))
 
     def _ask(self, index: int) -> None:
         plan = self._plan
@@ -146,6 +159,8 @@ class Clients:
 
     def close(self) -> None:
         self._each(lambda index: stop(self._clients[index]))
+        for client in self._idle:
+            stop(client)
 
 
 def make_client(plan: Plan) -> Any:

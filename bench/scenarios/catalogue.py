@@ -11,6 +11,7 @@ from bench.lab import SHAPE, Lab, LabError
 from bench.report.section import Section
 from bench.scenarios import (
     cuts,
+    directories_moved,
     dropped_packets,
     elections,
     ensembles_added,
@@ -50,6 +51,7 @@ _MODULES: tuple[Scenario, ...] = (
     thesis,
     scaling,
     ensembles_added,
+    directories_moved,
     networks,
     topologies,
     failures,

@@ -285,12 +285,17 @@ class Evaluation:
         if self.size == "small":
             return
         self.tell("warming up")
-        folder = self._folder / "raw" / f"{self._stem}-warm-up"
-        plan = replace(plan, name=plan.name + "-warm-up", measure_s=WARM_UP_S)
         try:
-            self.lab.run_load(self._shares(plan), folder)
+            self.prepare(replace(plan, name=plan.name + "-warm-up", measure_s=WARM_UP_S))
         except LabError as error:
             self.not_measured(f"{plan.system}, after a warm-up", error)
+
+    def prepare(self, plan: Plan) -> None:
+        """Run a load whose requests are not kept.
+
+        :raises LabError: it fails.
+        """
+        self.lab.run_load(self._shares(plan), self._folder / "raw" / f"{self._stem}-warm-up")
 
     def raw(self, run: dict[str, Any]) -> list[Result]:
         """The requests of a run."""

@@ -15,6 +15,7 @@ FOLDED = (
     "noticed",
     "stages",
     "felt",
+    "moved",
     "servers",
     "cpu_share",
     "costs",

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from bench.lab import Ensembles, Faults, Lab, Matrix, ProcessorTimes, Server, Shape, Way
+from bench.lab import Ensembles, Faults, Lab, Matrix, ProcessorTimes, Server, Shape, Told, Way
 from bench.load.loops import ANSWER_TIMEOUT_S
 from bench.load.plan import Plan
 from bench.scenarios import (
     cuts,
+    directories_moved,
     dropped_packets,
     elections,
     ensembles_added,
@@ -35,7 +36,7 @@ from bench.scenarios.evaluation import RATE_BYTES_S, WARM_UP_S, Evaluation, Load
 from bench.statistics import encode, make_histogram
 
 MOST_S = 30 * 60
-MOST_OF_ALL_S = 6 * 3600
+MOST_OF_ALL_S = 370 * 60
 HOSTS_S = 30.0  # of a part: hosts are made and get what they need; the report is written
 START_S, SERVER_S = 4.0, 1.1  # until a shape serves, and for each of its servers; of one that is started again too
 # Of a load beside its window: processes start, clients connect, results are fetched. More for each server; with
@@ -43,6 +44,7 @@ START_S, SERVER_S = 4.0, 1.1  # until a shape serves, and for each of its server
 RUN_S, OF_SERVER_S, SLOW_S, PROCESS_S, CLIENT_S = 1.0, 0.05, 1.2, 0.3, 0.01
 REPLICA_S = 0.1
 TRIAL_S = 2.0  # of an election, until all serve again
+GROW_S, MOVE_S, ZNODE_S = 5.0, 10.0, 0.001  # without a load; of a znode that is made
 CLIENT_HOSTS = 16
 GIB = 1 << 30
 FAILED = "h1: it died"
@@ -146,6 +148,13 @@ class NoServers(Lab):
         return self.ensembles(shape)
 
     def grow(self, ensembles: Ensembles, names: Sequence[str]) -> None:
+        self.clock.now_s += GROW_S
+
+    def move(self, ensembles: Ensembles, path: str, to: str, per_second: float | None = None) -> Told:
+        self.clock.now_s += MOVE_S
+        return {"why": ""}
+
+    def rebalance(self, ensembles: Ensembles, seconds: float) -> Told:
         raise NotImplementedError
 
     def ask(self, server: Server, word: str) -> str:
@@ -198,6 +207,9 @@ class Counted(Evaluation):
 
     def warm_up(self, plan: Plan) -> None:
         self._load(plan.warm_up_s + WARM_UP_S, plan)
+
+    def prepare(self, plan: Plan) -> None:
+        self._load(plan.directories * plan.leaves * ZNODE_S, plan)
 
     def _load(self, lasts_s: float, plan: Plan) -> None:
         more_s = PROCESS_S * (plan.nodes * plan.processes - 1) + CLIENT_S * plan.clients
@@ -280,6 +292,8 @@ def measured(name: str, part: str, fails_each: int = 0) -> tuple[float, Counted]
         mock.patch("psutil.virtual_memory", lambda: mock.Mock(available=16 * GIB)),
         mock.patch.object(elections, "times_to_serve", trials),
         mock.patch.object(ensembles_added, "_measure_growth", growth),
+        mock.patch.object(directories_moved, "balance_figures", lambda *_: {}),
+        mock.patch.object(directories_moved, "move_figures", lambda *_: {}),
         mock.patch.object(failures, "measure_trace", trace),
         mock.patch.object(cuts, "measure_trace", trace),
         mock.patch.object(dropped_packets, "what_is_noticed", lambda *_: [{"silence_s": 0.0}]),
@@ -313,7 +327,7 @@ class TestParts(unittest.TestCase):
                 self.assertEqual(document["not_measured"], [])
                 self.assertLess(took_s, MOST_S)
 
-    def test_all_take_six_hours_at_most(self) -> None:
+    def test_all_take_as_long_as_is_said(self) -> None:
         self.assertLess(all_s(), MOST_OF_ALL_S)
 
     def test_a_load_that_fails_does_not_end_its_part(self) -> None:

@@ -108,6 +108,18 @@ class TestSmall(unittest.TestCase):
             self.assertTrue(before["writes"]["requests"])
             self.assertTrue(sum(each["writes"]["requests"] for each in since if "writes" in each))
 
+    def test_moves(self) -> None:
+        document = self.check("moves", {"2x1"})
+        rebalance, *others = document["runs"]
+        self.assertEqual(
+            [each["when"] for each in rebalance["felt"]], ["before", "map grow", "map rebalance", "after"]
+        )
+        self.assertTrue(rebalance["felt"][0]["writes"]["requests"])
+        for run in others:
+            self.assertEqual([each["why"] for each in run["commands"]], [""] * len(run["commands"]))
+            self.assertEqual([each["target"] for each in run["moved"]], ["a", "b"][: len(run["moved"])])
+            self.assertTrue(all(each["held_s"] > 0 for each in run["moved"]))
+
     def test_failures(self) -> None:
         document = self.check("failures", {"1x3"})
         self.assertTrue(document["runs"][0]["noticed"])
