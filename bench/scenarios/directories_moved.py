@@ -121,15 +121,19 @@ def _of_one_host(evaluation: Evaluation, load: Mapping[str, Any]) -> dict[str, A
 def _measure_moves(evaluation: Evaluation, size: Moving, ensembles: Ensembles, plan: Plan) -> None:
     path = name_directories(plan)[0]
     commands: list[Told] = []
+    to, other = ensembles.shape.names[:2]
 
     def move(begun_s: float) -> None:
+        nonlocal to, other
         first_s = begun_s + plan.warm_up_s + size.before_s
         for number, per_second in enumerate(size.rates):
             sleep_until(first_s + number * size.each_s)
             if number and time.time() > begun_s + plan.total_s() - size.each_s / 2:
                 evaluation.not_measured(f"{len(size.rates) - number} moves", "those before took too long")
                 break
-            told = evaluation.lab.move(ensembles, path, ensembles.shape.names[number % 2], per_second)
+            told = evaluation.lab.move(ensembles, path, to, per_second)
+            if not told["why"]:
+                to, other = other, to
             commands.append({**told, "per_second": per_second})
             evaluation.tell(f"  {_in_words(told)}")
 

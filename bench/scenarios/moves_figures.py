@@ -27,21 +27,23 @@ Figures = dict[str, Any]
 def find_moves(told: Told) -> list[dict[str, Any]]:
     """Of each directory that a command has moved, or could not: where to, its znodes, and its holds.
 
-    :returns: entries ``directory``, ``source``, ``target`` (empty if it stays), ``znodes``, ``holds``, each from
-        when to when; the last one is the one in which it has moved.
+    :returns: one at least, with entries ``directory``, ``source``, ``target`` (empty if it stays), ``znodes``,
+        ``copied_at_s``, when the first copy was made, and ``holds``, each from when to when; it has moved in the
+        last one.
     """
     found: list[dict[str, Any]] = []
-    source, znodes, holds = "", 0, list[Span]()
+    new: dict[str, Any] = {"source": "", "znodes": 0, "copied_at_s": None}
+    about, holds = new, list[Span]()
 
     def end(directory: str, target: str) -> None:
-        nonlocal source, znodes, holds
-        about = {"directory": directory, "source": source, "target": target, "znodes": znodes, "holds": holds}
-        found.append(about)
-        source, znodes, holds = "", 0, []
+        nonlocal about, holds
+        found.append({"directory": directory, "target": target, **about, "holds": holds})
+        about, holds = new, []
 
     for at_s, step in told["steps"]:
         if copied := COPIED.match(step):
-            znodes, source = int(copied[1].replace(",", "")), copied[2]
+            first_s = about["copied_at_s"] or at_s
+            about = {"source": copied[2], "znodes": int(copied[1].replace(",", "")), "copied_at_s": first_s}
         elif called_off := CALLED_OFF.match(step):
             holds.append((at_s - int(called_off[1]) / 1000, at_s))
         elif moved := MOVED.match(step):
@@ -49,7 +51,7 @@ def find_moves(told: Told) -> list[dict[str, Any]]:
             end(moved[1], moved[2])
         elif stays := STAYS.match(step):
             end(stays[1], "")
-    if holds or (told["why"] and not found):
+    if holds or not found:
         end("", "")
     return found
 
@@ -133,7 +135,7 @@ def balance_figures(results: Sequence[Result], commands: Sequence[Told], paths: 
         "after": (rebalance["ended_s"], requests.last_s),
     }
     moved = []
-    for move in find_moves(rebalance):
+    for move in (each for each in find_moves(rebalance) if each["directory"]):
         number = paths.index(move["directory"]) if move["directory"] in paths else -1
         moved.append(_cost(requests, move, requests.directory == number))
     return {
@@ -154,12 +156,12 @@ def move_figures(results: Sequence[Result], commands: Sequence[Told]) -> Figures
     copying: dict[float | None, list[Span]] = {}
     held: list[Span] = []
     for told in commands:
-        move = (find_moves(told) or [{"holds": [], "source": "", "target": "", "znodes": 0}])[0]
+        (move,) = find_moves(told)
         cost = _cost(requests, move, is_there)
         about = {"per_second": told["per_second"], "copied_s": copied_s(told), "why": told["why"]}
         moved.append({**cost, **about, "took_s": told["ended_s"] - told["began_s"]})
-        first_s = move["holds"][0][0] if move["holds"] else told["ended_s"]
-        copying.setdefault(told["per_second"], []).append((told["began_s"], first_s))
+        copied = told["began_s"], move["copied_at_s"] or told["ended_s"]
+        copying.setdefault(told["per_second"], []).append(copied)
         held += move["holds"]
     spans = {
         "before": [(requests.first_s, commands[0]["began_s"])],
@@ -191,8 +193,7 @@ def _cost(requests: Requests, move: Mapping[str, Any], is_there: Any) -> Figures
         called_off = move["holds"]
     costs = [each for span in called_off if (each := requests.longest_s(span)) is not None]
     return {
-        **{name: move[name] for name in ("source", "target", "znodes")},
-        "directory": move.get("directory", ""),
+        **{name: move[name] for name in ("directory", "source", "target", "znodes")},
         "tries": len(move["holds"]),
         "held_s": last[1] - last[0] if move["target"] else None,
         "longest_s": requests.longest_s(last, is_there) if move["holds"] else None,
