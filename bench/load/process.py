@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
@@ -56,7 +56,8 @@ class Clients:
         self._each(self._connect)
         if self._is_first:
             make_znodes(self._clients[0], self._plan, self._paths)
-        self._connect_idle()
+        for client in self._idle:
+            self._begin(client, self._paths)
         self._meeting.come()
         if self._is_first:
             self._meeting.begin()
@@ -68,29 +69,24 @@ class Clients:
         return Account(begun_s, ended_s, cpu_s / (ended_s - begun_s), self._rows(), self._all_errors())
 
     def _connect(self, index: int) -> None:
-        """To each ensemble: a client of ours has started when it is connected to one of them.
+        """To each ensemble: a client of ours has started when it is connected to one of them."""
+        self._begin(self._clients[index], self._paths[: self._plan.ensembles])
+
+    def _begin(self, client: Any, directories: Sequence[str]) -> None:
+        """Connect to where they are.
 
         In a crowd a connection is lost before all are there; the client comes back.
+
+        :raises MeetingError: it is not connected in time.
         """
-        client, within_s = self._clients[index], self._plan.connect_timeout_s
+        within_s = self._plan.connect_timeout_s
         client.start(within_s)
         ask = KazooRetry(**CONNECTION_RETRY, deadline=within_s, sleep_func=client.handler.sleep_func)
         try:
-            for path in self._paths[: self._plan.ensembles]:
+            for path in directories:
                 ask(client.exists, f"{path}/connected")
         except RetryFailedError:
             raise MeetingError(f"a client is not connected to all ensembles within {within_s:.0f} s") from None
-
-    def _connect_idle(self) -> None:
-        """:raises MeetingError: they are not connected in time. :raises KazooException: likewise."""
-        deadline = time.monotonic() + self._plan.connect_timeout_s
-        for connected in [client.start_async() for client in self._idle]:
-            connected.wait(max(0.0, deadline - time.monotonic()))
-            if not connected.is_set():
-                raise MeetingError(f"{len(self._idle):,} idle clients are not connected in time")
-        for path in self._paths:
-            for answer in [client.exists_async(f"{path}/connected") for client in self._idle]:
-                answer.get(timeout=max(0.0, deadline - time.monotonic()))
 
     def _ask(self, index: int) -> None:
         plan = self._plan

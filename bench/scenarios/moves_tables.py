@@ -41,7 +41,7 @@ def parts_of(document: Mapping[str, Any], name: str) -> dict[str, Any]:
     runs = document["runs"]
     shown = [(run, _SHOWN[run["part"]]) for run in runs]
     return {
-        "about": " ".join([*(each.about(run) for run, each in shown), f"It was run {times_of(runs)}."]),
+        "about": " ".join([*(each.about(run) for run, each in shown), f"They were run {times_of(runs)}."]),
         "tables": [table for run, each in shown for table in each.tables(run)],
         "plots": [each.plot(run, f"{name}-{run['part']}") for run, each in shown],
         "caveats": [
@@ -65,7 +65,7 @@ def times_of_writes(run: Run) -> float:
 def _about_balance(run: Run) -> str:
     plan = run["plan"]
     return (
-        f"{plan['directories']} old directories, made by kazoo, are on one ensemble; clients have one request in "
+        f"{plan['directories']} old directories are on one ensemble; clients have one request in "
         "flight in each, four of five are writes. `parkazoo map grow` adds the other ensembles, and `parkazoo map "
         "rebalance` moves directories there."
     )
