@@ -72,10 +72,12 @@ def _balance(evaluation: Evaluation, size: Balancing) -> None:
         with evaluation.limited(ensembles.servers, size.rate_bytes_s) as rate_bytes_s:
             if rate_bytes_s:
                 evaluation.document["rate_bytes_s"] = rate_bytes_s
-            _measure_balance(evaluation, size, ensembles, plan)
+            _measure_balance(evaluation, size, ensembles, plan, rate_bytes_s)
 
 
-def _measure_balance(evaluation: Evaluation, size: Balancing, ensembles: Ensembles, plan: Plan) -> None:
+def _measure_balance(
+    evaluation: Evaluation, size: Balancing, ensembles: Ensembles, plan: Plan, rate_bytes_s: float | None
+) -> None:
     commands: list[Told] = []
 
     def spread(begun_s: float) -> None:
@@ -93,7 +95,7 @@ def _measure_balance(evaluation: Evaluation, size: Balancing, ensembles: Ensembl
             evaluation.not_measured("writes/s afterwards", "`map rebalance` took too long")
 
     run = evaluation.run(ensembles, plan, {"part": size.part}, spread, BUCKET_S)
-    run["commands"] = commands
+    run.update(commands=commands, rate_bytes_s=rate_bytes_s)
     run.update(balance_figures(evaluation.raw(run), commands, name_directories(plan)))
 
 

@@ -63,11 +63,12 @@ def times_of_writes(run: Run) -> float:
 
 
 def _about_balance(run: Run) -> str:
-    plan = run["plan"]
+    plan, limit = run["plan"], run["rate_bytes_s"]
+    bandwidth = f" Each server's network card carries {limit * 8 / 1e6:g} Mbit/s." if limit else ""
     return (
-        f"{plan['directories']} old directories are on one ensemble; clients have one request in "
-        "flight in each, four of five are writes. `parkazoo map grow` adds the other ensembles, and `parkazoo map "
-        "rebalance` moves directories there."
+        f"{plan['directories']} old directories are on one ensemble; clients have one request in flight in each, "
+        "four of five are writes. `parkazoo map grow` adds the other ensembles, and `parkazoo map rebalance` moves "
+        f"directories there.{bandwidth}"
     )
 
 
