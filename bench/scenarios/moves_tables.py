@@ -67,8 +67,8 @@ def _about_balance(run: Run) -> str:
     bandwidth = f" Each server's network card carries {limit * 8 / 1e6:g} Mbit/s." if limit else ""
     return (
         f"{plan['directories']} old directories are on one ensemble; clients have one request in flight in each, "
-        "four of five are writes. `parkazoo map grow` adds the other ensembles, and `parkazoo map rebalance` moves "
-        f"directories there.{bandwidth}"
+        "four of five are writes. `parkazoo map grow` adds the other ensembles, and `parkazoo map rebalance` "
+        f"moves directories there.{bandwidth}"
     )
 
 
