@@ -118,11 +118,17 @@ def move_directory(
     options = {**client_options, "auth_data": list(auth)}
     rise = Rise(options, timeout_s, tell, on_wait, dry_run, True, strangers_gone)
     known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
-    moving = DirectoryMove(path, to, rise, progress, per_second)
+    return _with_all(rise, known, DirectoryMove(path, to, rise, progress, per_second).run)
+
+
+def _with_all(
+    rise: Rise, known: ClusterMap, do: Callable[[ClusterMap, Mapping[str, AdminClient]], ClusterMap]
+) -> ClusterMap:
+    """What it returns, with clients of all ensembles, also of those that come meanwhile."""
     while True:
         with rise.connected(known) as clients:
             try:
-                return moving.run(known, clients)
+                return do(known, clients)
             except MoreEnsemblesError:
                 known = read_primary(clients[known.bootstrap]).map
 
@@ -152,8 +158,7 @@ def abort_move(
     rise = Rise(options, timeout_s, tell, lambda waiting: None, False, True, True)
     known = read_map(hosts, auth=auth, timeout_s=timeout_s, **client_options)
     moving = DirectoryMove(path, None, rise, lambda done, total: None)
-    with rise.connected(known) as clients:
-        return moving.abort(known, clients)
+    return _with_all(rise, known, moving.abort)
 
 
 GoOn = Callable[[], None]  # by an error it ends what is at work
@@ -234,7 +239,10 @@ class DirectoryMove:
     def rehearse(self, known: ClusterMap, clients: Mapping[str, AdminClient]) -> None:
         """Tells what would be done, by a map that need not be the newest."""
         self._use(known, clients)
-        self._rehearse(known)
+        while True:
+            with suppress(_AgainError):
+                self._rehearse(known)
+                return
 
     def run(self, known: ClusterMap, clients: Mapping[str, AdminClient]) -> ClusterMap:
         """Goes on as the map says, until there is nothing more to do."""
@@ -290,7 +298,13 @@ class DirectoryMove:
             client.patiently(client.catch_up)
 
     def _newest(self, known: ClusterMap) -> ClusterMap:
-        return read_primary(self.clients[known.bootstrap]).map
+        return self._connected(read_primary(self.clients[known.bootstrap]).map)
+
+    def _connected(self, newest: ClusterMap) -> ClusterMap:
+        """:raises MoreEnsemblesError: there are no clients for it."""
+        if not newest.ensembles.keys() <= self.clients.keys():
+            raise MoreEnsemblesError
+        return newest
 
     def _wait_for_another(self, error: TakenOverError) -> None:
         if not self.is_waiting:
@@ -477,12 +491,7 @@ class DirectoryMove:
     def _publish(
         self, known: ClusterMap, change: Change, clients: Mapping[str, AdminClient] | None = None
     ) -> ClusterMap:
-        def change_if_connected(newest: ClusterMap) -> ClusterMap:
-            if not newest.ensembles.keys() <= self.clients.keys():
-                raise MoreEnsemblesError
-            return change(newest)
-
-        return publish_on(clients or self.clients, known, change_if_connected)
+        return publish_on(clients or self.clients, known, lambda newest: change(self._connected(newest)))
 
     def _await_all(self, known: ClusterMap, source: str, go_on: GoOn = for_ever) -> ClusterMap:
         """Waits until all clients with a session there work by the newest map. Nobody is held meanwhile."""
@@ -678,8 +687,8 @@ class DirectoryMove:
         place: TreePlace | None,
         *,
         by_force: bool,
-    ) -> bool:
-        """Takes back what commands have begun that did not come to their end; whether there was anything.
+    ) -> list[str]:
+        """Takes back what commands have begun that did not come to their end; the names of the moves.
 
         :param place: of the children; None: the directory is gone.
         :param by_force: also if such a command is at work.
@@ -715,9 +724,10 @@ class DirectoryMove:
                 )
         if self._newest(known) != known:
             raise _AgainError
-        for move in (*copies, *(marked - copies.keys())):
+        left = [*copies, *(marked - copies.keys())]
+        for move in left:
             self._take_back(home, move, copies.get(move))
-        return bool(copies or marked)
+        return left
 
     def _take_back(self, home: MovingHome | None, move: str, client: AdminClient | None) -> None:
         """
@@ -735,7 +745,12 @@ class DirectoryMove:
     def abort(self, known: ClusterMap, clients: Mapping[str, AdminClient]) -> ClusterMap:
         """Calls the move off, whoever is at it."""
         self._use(known, clients)
-        known = update_copies(clients, known.bootstrap).map
+        while True:
+            with suppress(_AgainError):
+                self._abort(self._connected(update_copies(clients, known.bootstrap).map))
+                return update_copies(clients, known.bootstrap).map
+
+    def _abort(self, known: ClusterMap) -> None:
         found = trace(known, self.clients, self.path)
         home = self._home(known, found.d) if found.is_there else None
         seen = None if home is None else home.look()
@@ -744,22 +759,29 @@ class DirectoryMove:
             place = TreePlace(self.clients[known.names[found.d.mirror.ensemble]], found.d.mirror.path)
         move = known.move if known.move is not None and known.move.directory == self.path else None
         if move is not None:
-            show_abort(clients[move.target], move.name)
-            self._take_back(home, move.name, clients[move.target])
+            show_abort(self.clients[move.target], move.name)
+            self._take_back(home, move.name, self.clients[move.target])
             if move.has_switched or (home is not None and is_at(move.name, home.data())):
-                end_show(clients[move.target], move.name)
-                raise ClusterMapError(
-                    f"{shown(self.path)} has moved to {move.target} already: the same command without --abort "
-                    f"ends the move, and then with --to {move.source} moves it back"
-                )
+                end_show(self.clients[move.target], move.name)
+                raise self._has_moved(move.source, move.target)
             self._leave(known, move)
-        elif not self._take_back_left(known, home, seen, place, by_force=True):
-            raise ClusterMapError(
-                f"there is nothing to abort: {shown(self.path)} does not move. A command that waits for clients "
-                "before it copies has written nothing yet: end it where it runs"
-            )
+        else:
+            left = self._take_back_left(known, home, seen, place, by_force=True)
+            pin = decode_pin((home and home.data()) or b"")
+            if place is not None and pin is not None and pin.generation in left:  # its command was faster
+                raise self._has_moved(place.client.name, pin.on)
+            if not left:
+                raise ClusterMapError(
+                    f"there is nothing to abort: {shown(self.path)} does not move. A command that waits for "
+                    "clients before it copies has written nothing yet: end it where it runs"
+                )
         self.rise.tell(f"called off: {shown(self.path)} stays where it is")
-        return update_copies(clients, known.bootstrap).map
+
+    def _has_moved(self, source: str, target: str) -> ClusterMapError:
+        return ClusterMapError(
+            f"{shown(self.path)} has moved to {target} already: the same command without --abort "
+            f"ends the move, and then with --to {source} moves it back"
+        )
 
     # ---- a dry run ---------------------------------------------------------------------------------
 

@@ -213,6 +213,8 @@ class MoveCase(unittest.TestCase):
         """A new one, in sessions of its own; call it."""
         session = next(SESSIONS)
         clients = {name: FakeAdminClient(each, name, session) for name, each in self.ensembles.items()}
+        for client in clients.values():
+            client.zk.before_write = options.get("before_write", lambda: None)
         rise = Rise({}, 5.0, self.told.append, lambda waiting: None, options.get("dry_run", False), True, True)
         path, per_second = options.get("path", PATH), options.get("per_second", math.inf)
         progress = options.get("progress", lambda done, total: None)
@@ -260,6 +262,20 @@ class MoveCase(unittest.TestCase):
 
     def crash(self) -> None:
         raise CrashError
+
+    def delete_directory(self) -> None:
+        """With its old place, if there is one."""
+        marks = [f"{PIN}/{name}" for name in self.home.znodes[PIN].children]
+        ensemble, mirror = self.worker.place()
+        places = [(ensemble, mirror)]
+        if any(mark.endswith(".old") for mark in marks):
+            places.append((self.ensembles["a"], OLD))
+        for each, top in places:
+            for path in sorted((path for path in each.znodes if path.startswith(top)), key=len, reverse=True):
+                with suppress(NoNodeError):
+                    if path == top or path.startswith(f"{top}/"):
+                        each.write(Delete(path, -1))
+        self.home.write(*(Delete(path, -1) for path in (*marks, PIN, HOME)))
 
     def assert_whole(self, on: str) -> None:
         """All that the worker knows is there, and nothing is left of any move."""
@@ -825,20 +841,6 @@ class TestCalledOff(MoveCase):
                 self.assertIsNone(self.published().move)
                 self.assertEqual(self.mirrors(), [])
         self.assertGreater(number, 20)
-
-    def delete_directory(self) -> None:
-        """With its old place, if there is one."""
-        marks = [f"{PIN}/{name}" for name in self.home.znodes[PIN].children]
-        ensemble, mirror = self.worker.place()
-        places = [(ensemble, mirror)]
-        if any(mark.endswith(".old") for mark in marks):
-            places.append((self.ensembles["a"], OLD))
-        for each, top in places:
-            for path in sorted((path for path in each.znodes if path.startswith(top)), key=len, reverse=True):
-                with suppress(NoNodeError):
-                    if path == top or path.startswith(f"{top}/"):
-                        each.write(Delete(path, -1))
-        self.home.write(*(Delete(path, -1) for path in (*marks, PIN, HOME)))
 
 
 class TestPromotions(MoveCase):

@@ -126,6 +126,7 @@ class FakeClient:
     """In place of kazoo's.
 
     :param session: its number.
+    :ivar before_write: called before each of its requests that is no read.
     """
 
     connected = True
@@ -137,12 +138,14 @@ class FakeClient:
         self.client_id = session, b""
         self._session_id = session
         self.who = who
+        self.before_write: Callable[[], None] = lambda: None
         self.handler = SequentialThreadingHandler()
 
     def _call(self, request: Any, result: Any) -> None:
         self.ensemble.between()
         if not isinstance(request, (*READS, MultiRead, Sync)) and request != CATCH_UP:
             self.ensemble.before_write()
+            self.before_write()
         is_too_large = len(request.serialize()) > self.ensemble.most_bytes
         is_lost = is_too_large or self.ensemble.chance.random() < self.ensemble.lost
         if is_too_large or (is_lost and self.ensemble.chance.random() < 0.5):
