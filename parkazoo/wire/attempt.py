@@ -4,7 +4,7 @@ The generator does its reads and writes on a socket that never blocks, and yield
 
     READ or WRITE    until the socket is ready for it
     NEXT_TURN        until the loop has looked at all other sockets
-    a function       until a thread has called it, because it may block; the generator receives its result
+    a function       until it was called where it may block; the generator receives its result
     Limit(seconds)   nothing; but everything after it has to end within that time
     Until(begin)     until what `begin` was called with is called; the generator receives its argument
 """
@@ -22,10 +22,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from kazoo.exceptions import ConnectionDropped, KazooException
 
-from parkazoo.engine.ports import OtherSession
-from parkazoo.types.handlers import Handler
-from parkazoo.wire.loop import READ, READ_BYTES, WRITE, Loop, LoopTimer
-from parkazoo.wire.workers import BLOCKING, run_on
+from parkazoo.engine.ports import OtherSession, Timer
+from parkazoo.wire.loop import READ, READ_BYTES, WRITE
+from parkazoo.wire.running import RunningLoop
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +52,6 @@ Steps = Generator[Wish, Any, T]
 class ConnectAttempt:
     """Runs the generator. All of it is for the loop's own thread.
 
-    :param handler: kazoo's; a function that the generator yields runs on what it spawns, or on a thread.
     :param steps: the generator; it gets this object, whose `sock` it sets.
     :param on_end: called once with what the generator returns, or with the exception that it raises. Perhaps
         before the constructor returns.
@@ -63,8 +61,7 @@ class ConnectAttempt:
 
     def __init__(
         self,
-        loop: Loop,
-        handler: Handler,
+        loop: RunningLoop,
         steps: Callable[[ConnectAttempt], Steps[T]],
         on_end: Callable[[T | Exception], None],
         on_mistake: Callable[[Exception], None],
@@ -72,10 +69,9 @@ class ConnectAttempt:
         self.sock: Any = None
         self.branches: list[ConnectAttempt] = []
         self.loop = loop
-        self._handler = handler
         self._on_end = on_end
         self._on_mistake = on_mistake
-        self._timer: LoopTimer | None = None
+        self._timer: Timer | None = None
         self._is_watched = False
         self._called: object = None  # stands for the call, or the turn, for which it waits
         self.has_ended = False
@@ -101,7 +97,7 @@ class ConnectAttempt:
 
     def branch(self, steps: Callable[[ConnectAttempt], Steps[T]], on_end: Callable[[T | Exception], None]) -> None:
         """Begin another attempt beside this one."""
-        self.branches.append(ConnectAttempt(self.loop, self._handler, steps, on_end, self._on_mistake))
+        self.branches.append(ConnectAttempt(self.loop, steps, on_end, self._on_mistake))
 
     def cut(self, error: ConnectionDropped) -> None:
         """Cancel the branches that are left."""
@@ -153,7 +149,7 @@ class ConnectAttempt:
             if isinstance(wish, Until):
                 wish.begin(partial(self._take, called))
             elif callable(wish):
-                run_on(BLOCKING, self._handler, partial(self._call, called, wish))
+                self._run_blocking(called, wish)
             else:
                 self.loop.call(partial(self._take, called, None))
             return
@@ -161,6 +157,12 @@ class ConnectAttempt:
         self._is_watched = True
         if wish == WRITE:
             self.loop.set_events(self.sock, WRITE)
+
+    def _run_blocking(self, called: object, call: Callable[[], object]) -> None:
+        try:
+            self.loop.run_blocking(partial(self._call, called, call))
+        except Exception as error:  # no thread can be started
+            self.loop.call(partial(self._take, called, ConnectionDropped(str(error))))
 
     def _call(self, called: object, call: Callable[[], object]) -> None:
         """On another thread. A program's own code may raise anything, such as gevent's Timeout; so may SASL."""

@@ -9,8 +9,8 @@ from typing import Any, Generic
 
 from kazoo.exceptions import ConnectionDropped
 
+from parkazoo.engine.ports import Timer
 from parkazoo.wire.attempt import ConnectAttempt, Steps, T, Until
-from parkazoo.wire.loop import LoopTimer
 
 STAGGER_S = 0.25  # a server that has not answered within this: the next one is tried too
 
@@ -39,7 +39,7 @@ class _Beside(Generic[T]):
         self._attempt = attempt
         self._waiting = deque(several)
         self._running = 0
-        self._timer: LoopTimer | None = None
+        self._timer: Timer | None = None
 
     def begin(self, tell: Callable[[Any], None]) -> None:
         self._tell = tell

@@ -24,14 +24,13 @@ from parkazoo.wire.attempt import ConnectAttempt
 from parkazoo.wire.bodies import serialize
 from parkazoo.wire.handshake import Address, Established, ask_writer, programs_own
 from parkazoo.wire.link import EndedByServer, Link
-from parkazoo.wire.loop import Loop
 from parkazoo.wire.move import Move, SessionMoved
 from parkazoo.wire.names import LookUp
 from parkazoo.wire.own_read import OWN_PATHS
 from parkazoo.wire.race import NotWanted, Outcome, Race
 from parkazoo.wire.report import ConnectionReport, words_of
 from parkazoo.wire.rounds import Rounds
-from parkazoo.wire.workers import BLOCKING, run_on
+from parkazoo.wire.running import RunningLoop
 
 WRITER_LIMIT_S = 2.0
 
@@ -47,7 +46,7 @@ class MemberConnection(ConnectionHandler):
     _socket: Any
     _read_sock: Any
     _write_sock: Any
-    _loop: Loop | None = None
+    _loop: RunningLoop | None = None
     _link: Link | None = None
     address: Address | None = None  # of the server of the last link
     _search: ConnectAttempt | None = None  # for a server that can write, while this one cannot
@@ -212,6 +211,7 @@ class MemberConnection(ConnectionHandler):
             self._move.take_hosts(before)
 
     def _try(self, address: Address) -> None:
+        assert self._loop is not None
         connect = self.client.connect_hook(self._connect)
         if connect is None:
             is_alone = programs_own(self.handler) is not None
@@ -219,7 +219,7 @@ class MemberConnection(ConnectionHandler):
             return
         self._is_held = True
         try:
-            run_on(BLOCKING, self.handler, partial(self._try_by, connect, address))
+            self._loop.run_blocking(partial(self._try_by, connect, address))
         except Exception as error:  # no thread can be started
             self._program_has_tried(address, ConnectionDropped(str(error)))
 
@@ -299,7 +299,8 @@ class MemberConnection(ConnectionHandler):
         client.memory.connected(time.monotonic(), before, client.last_zxid)
         self._ro_mode = exchange.accepted.read_only
         self.report.connected(established.address, client._session_id)
-        self._link = Link(client, established, self._loop, self.logger, self._pinged, self._link_ended)
+        make_link = client.runtime.link_type
+        self._link = make_link(client, established, self._loop, self.logger, self._pinged, self._link_ended)
         try:
             self._tell(KeeperState.CONNECTED_RO if self._ro_mode else KeeperState.CONNECTED)
         finally:  # what that raises is no reason to leave a link that nobody reads
@@ -395,7 +396,7 @@ class MemberConnection(ConnectionHandler):
     def _pinged(self) -> None:
         """On a read-only connection: time to look for a server that can write."""
         if self._ro_mode and self._search is None and self._loop is not None:
-            LookUp(self._loop, self.handler, self.client.hosts, self._ask_one)
+            LookUp(self._loop, self.client.hosts, self._ask_one)
 
     def _ask_one(self, addresses: list[Address], troubles: dict[tuple[str, int], str]) -> None:
         link = self._link
@@ -411,6 +412,6 @@ class MemberConnection(ConnectionHandler):
                 link.end(RWServerAvailable("found a server that can write"))
 
         steps, on_mistake = ask_writer(address, WRITER_LIMIT_S), self.client.owner.have_mistaken
-        attempt = ConnectAttempt(self._loop, self.handler, steps, heard, on_mistake)
+        attempt = ConnectAttempt(self._loop, steps, heard, on_mistake)
         if not attempt.has_ended:
             self._search = attempt

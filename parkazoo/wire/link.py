@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionExpiredError
 
-from parkazoo.engine.ports import Reply
+from parkazoo.engine.ports import Reply, Timer
 from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED
 from parkazoo.protocol.steps import WireRequest
 from parkazoo.types.handlers import Log
@@ -30,8 +30,9 @@ from parkazoo.wire.bodies import serialize
 from parkazoo.wire.exchange import DRAINING, ENDED, OPEN, TORN, SessionClosed
 from parkazoo.wire.handshake import Established
 from parkazoo.wire.keep_alive import KeepAlive
-from parkazoo.wire.loop import READ, READ_BYTES, WRITE, Loop, LoopTimer
+from parkazoo.wire.loop import READ, READ_BYTES, WRITE
 from parkazoo.wire.proof import Proof
+from parkazoo.wire.running import RunningLoop
 
 if TYPE_CHECKING:
     from parkazoo.wire.member import Member
@@ -63,7 +64,7 @@ class Link:
         self,
         client: Member,
         established: Established,
-        loop: Loop,
+        loop: RunningLoop,
         logger: Log,
         on_ping: Callable[[], None],
         on_end: Callable[[Exception | None], None],
@@ -91,7 +92,7 @@ class Link:
         )
         self._look_at_s = 0.0  # not earlier, for the next proof
         self._proof = Proof(self._exchange, self._pending, self._alive, self.lock)
-        self._timer: LoopTimer | None = None
+        self._timer: Timer | None = None
         self._on_drained: Callable[[], None] | None = None
 
     def begin(self) -> None:

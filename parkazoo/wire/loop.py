@@ -23,7 +23,7 @@ from weakref import WeakValueDictionary
 
 from parkazoo.types.handlers import Handler
 from parkazoo.wire.routine import end_after_fork
-from parkazoo.wire.workers import BLOCKING
+from parkazoo.wire.workers import BLOCKING, GREEN, run_on
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +60,7 @@ class Loop:
     """:func:`acquire` makes one. All but `call`, `wake` and `is_here` is for the loop's own thread."""
 
     def __init__(self, handler: LoopHandler) -> None:
+        self.kind = handler.name
         self.users: list[None] = []  # one for each use
         self._is_over = False  # nobody uses it, nor will
         self.read_sock, self.write_sock = handler.create_socket_pair()
@@ -121,6 +122,15 @@ class Loop:
             heapq.heapify(self._timers)
             self._many_timers = max(MANY_TIMERS, 2 * len(self._timers))
         return timer
+
+    def run_blocking(self, call: Callable[[], None]) -> None:
+        """Make a call that may block: on a thread, or as what the handler spawns if that is no thread.
+
+        :raises RuntimeError: no thread can be started.
+        """
+        if self.kind not in GREEN:
+            BLOCKING.keep(self)
+        run_on(BLOCKING, self._handler, call)
 
     def watch(self, sock: socket.socket, call: Callable[[int], None]) -> None:
         """Call when `sock` can be read, or written after :meth:`set_events`."""

@@ -40,7 +40,7 @@ from parkazoo.wire.exchange import Pending
 from parkazoo.wire.log import DiscreetLog
 from parkazoo.wire.own_read import OWN_PATHS, OwnRead
 from parkazoo.wire.patience import Patience
-from parkazoo.wire.runtime import LoopRuntime
+from parkazoo.wire.running import WireRuntime
 from parkazoo.wire.sizes import Sizes
 
 FAILURES = {  # for earlier requests; everywhere else it is ConnectionLoss, as with kazoo
@@ -73,7 +73,7 @@ class Member(KazooClient):
     def __init__(
         self,
         owner: Owner[Member],
-        runtime: LoopRuntime,
+        runtime: WireRuntime,
         name: str,
         unchroot: Callable[[str], str],
         logger_for: Callable[[str], Log],

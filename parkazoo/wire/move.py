@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 from kazoo.exceptions import ConnectionDropped
 
+from parkazoo.engine.ports import Timer
 from parkazoo.protocol.server_list import Server, spread
 from parkazoo.wire.attempt import ConnectAttempt, Steps, T
 from parkazoo.wire.dialogue import Authenticate
 from parkazoo.wire.exchange import Exchange
 from parkazoo.wire.handshake import Address, Established, programs_own, reach, shake_hands
 from parkazoo.wire.link import Link
-from parkazoo.wire.loop import Loop, LoopTimer
 from parkazoo.wire.names import LookUp
 from parkazoo.wire.race import Outcome
 from parkazoo.wire.report import words_of
+from parkazoo.wire.running import RunningLoop
 
 if TYPE_CHECKING:
     from parkazoo.wire.member import Member
@@ -49,7 +50,7 @@ class Move:
     def __init__(
         self,
         member: Member,
-        loop: Loop,
+        loop: RunningLoop,
         authenticate: Authenticate,
         on_moved: Callable[[Established], None],
     ) -> None:
@@ -62,7 +63,7 @@ class Move:
         self._link: Link | None = None  # that is to move
         self._server: Server = ("", 0)  # its, by the member's name for it
         self._ip = ""  # its
-        self._timer: LoopTimer | None = None
+        self._timer: Timer | None = None
         self._attempt: ConnectAttempt | None = None
         self._sock: Any = None  # of the new server, until it is asked
         self._turn = 0
@@ -109,7 +110,7 @@ class Move:
         member, link = self._member, self._link
         self._known.update(_plain(member.servers), self._before)
         if link is not None and self._server not in _plain(member.hosts):
-            LookUp(self._loop, member.handler, member.servers, partial(self._have_looked_up, link))
+            LookUp(self._loop, member.servers, partial(self._have_looked_up, link))
         self._plan()
 
     def _have_looked_up(self, link: Link, addresses: list[Address], troubles: dict[Server, str]) -> None:
@@ -151,7 +152,7 @@ class Move:
             self._stay()
         else:
             self._turn += 1
-            LookUp(self._loop, self._member.handler, [server], partial(self._reach, self._turn))
+            LookUp(self._loop, [server], partial(self._reach, self._turn))
 
     def _choose(self) -> Server:
         """The server where the connection should be."""
@@ -191,7 +192,7 @@ class Move:
 
     def _run(self, steps: Callable[[ConnectAttempt], Steps[T]], on_end: Callable[[T | Exception], None]) -> None:
         member = self._member
-        attempt = ConnectAttempt(self._loop, member.handler, steps, on_end, member.owner.have_mistaken)
+        attempt = ConnectAttempt(self._loop, steps, on_end, member.owner.have_mistaken)
         if not attempt.has_ended:
             self._attempt = attempt
 

@@ -8,10 +8,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from parkazoo.types.handlers import Handler
 from parkazoo.wire.handshake import Address
-from parkazoo.wire.loop import Loop
-from parkazoo.wire.workers import BLOCKING, GREEN, run_on
+from parkazoo.wire.running import RunningLoop
 
 Found = list[Address] | OSError
 _asked: dict[tuple[str, str, int], deque[Callable[[Found], None]]] = {}  # who waits; no lock, as for the loops
@@ -25,8 +23,7 @@ class LookUp:
 
     def __init__(
         self,
-        loop: Loop,
-        handler: Handler,
+        loop: RunningLoop,
         servers: Sequence[tuple[str, int]],
         on_end: Callable[[list[Address], dict[tuple[str, int], str]], None],
     ) -> None:
@@ -40,7 +37,7 @@ class LookUp:
             if _is_numeric(host):
                 self._take(index, [Address(host, host, int(port))])
             else:
-                _ask(loop, handler, (host, int(port)), partial(self._heard, index))
+                _ask(loop, (host, int(port)), partial(self._heard, index))
         self._take(None, [])
 
     def _heard(self, index: int, found: Found) -> None:
@@ -74,20 +71,18 @@ def _is_numeric(host: str) -> bool:
     return False
 
 
-def _ask(loop: Loop, handler: Handler, server: tuple[str, int], on_end: Callable[[Found], None]) -> None:
+def _ask(loop: RunningLoop, server: tuple[str, int], on_end: Callable[[Found], None]) -> None:
     """Ask, or wait for the answer to the same question."""
-    key = handler.name, *server
+    key = loop.kind, *server
     mine = deque([on_end])
     waiting = _asked.setdefault(key, mine)
     if waiting is not mine:
         waiting.append(on_end)
         if _asked.get(key) is not waiting and _has_taken_back(waiting, on_end):
-            _ask(loop, handler, server, on_end)
+            _ask(loop, server, on_end)
         return
     try:
-        if handler.name not in GREEN:
-            BLOCKING.keep(loop)
-        run_on(BLOCKING, handler, partial(_resolve, key))
+        loop.run_blocking(partial(_resolve, key))
     except Exception as error:  # no thread can be started
         _answer(key, OSError(str(error)))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sized
 
-from parkazoo.wire.loop import Loop, LoopTimer
+from parkazoo.engine.ports import Timer
+from parkazoo.wire.running import RunningLoop
 
 LOOKS = 4  # within the limit: a request waits for a quarter longer at most
 
@@ -17,13 +18,13 @@ class Patience:
     :param fail: called with the number of requests that have waited for `limit_s`.
     """
 
-    def __init__(self, loop: Loop, limit_s: float, backlog: Sized, fail: Callable[[int], None]) -> None:
+    def __init__(self, loop: RunningLoop, limit_s: float, backlog: Sized, fail: Callable[[int], None]) -> None:
         self._loop = loop
         self._pause_s = limit_s / LOOKS
         self._backlog = backlog
         self._fail = fail
         self._seen: deque[int] = deque()  # how many waited at the last looks
-        self._timer: LoopTimer = loop.call_later(self._pause_s, self._look)
+        self._timer: Timer = loop.call_later(self._pause_s, self._look)
 
     def end(self) -> None:
         self._timer.cancel()

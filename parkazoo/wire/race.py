@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from kazoo.exceptions import ConnectionDropped
 
+from parkazoo.engine.ports import Timer
 from parkazoo.wire.attempt import ConnectAttempt, Steps, T
 from parkazoo.wire.branches import STAGGER_S
 from parkazoo.wire.dialogue import Authenticate
 from parkazoo.wire.exchange import CONNECTING, Exchange
 from parkazoo.wire.handshake import Address, Established, reach, shake_hands
-from parkazoo.wire.loop import Loop, LoopTimer
+from parkazoo.wire.running import RunningLoop
 
 if TYPE_CHECKING:
     from parkazoo.wire.member import Member
@@ -63,7 +64,7 @@ class Race:
     """
 
     def __init__(
-        self, member: Member, loop: Loop, authenticate: Authenticate, on_slow: Callable[[], None]
+        self, member: Member, loop: RunningLoop, authenticate: Authenticate, on_slow: Callable[[], None]
     ) -> None:
         self._member = member
         self._loop = loop
@@ -73,7 +74,7 @@ class Race:
         self._reached: deque[Candidate] = deque()  # they wait for their turn
         self._asked: Candidate | None = None  # whose turn it is
         self._patience_s = PATIENCE_S
-        self._timer: LoopTimer | None = None
+        self._timer: Timer | None = None
 
     def begin(self, address: Address, on_end: Callable[[Outcome], None], *, is_alone: bool = False) -> None:
         """Try a server.
@@ -125,9 +126,7 @@ class Race:
         on_end: Callable[[Candidate, T | Exception], None],
     ) -> None:
         member = self._member
-        attempt = ConnectAttempt(
-            self._loop, member.handler, steps, partial(on_end, candidate), member.owner.have_mistaken
-        )
+        attempt = ConnectAttempt(self._loop, steps, partial(on_end, candidate), member.owner.have_mistaken)
         if not attempt.has_ended:
             candidate.attempt = attempt
 

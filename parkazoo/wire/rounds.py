@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from kazoo.retry import KazooRetry
 
+from parkazoo.engine.ports import Timer
 from parkazoo.wire.handshake import Address
-from parkazoo.wire.loop import Loop, LoopTimer
 from parkazoo.wire.names import LookUp
+from parkazoo.wire.running import RunningLoop
 
 if TYPE_CHECKING:
     from parkazoo.wire.member import Member
@@ -64,12 +65,12 @@ class Rounds:
     :param on_ready: called when the names have been looked up.
     """
 
-    def __init__(self, member: Member, loop: Loop, retry: KazooRetry, on_ready: Callable[[], None]) -> None:
+    def __init__(self, member: Member, loop: RunningLoop, retry: KazooRetry, on_ready: Callable[[], None]) -> None:
         self._member = member
         self._loop = loop
         self._on_ready = on_ready
         self._backoff = Backoff(retry, min(MOST_DELAY_S, member._session_timeout / 1000 / 3))
-        self._pause: LoopTimer | None = None
+        self._pause: Timer | None = None
         self._is_looking_up = False
         self._is_last = False  # by connection_retry
         self._changes = 0  # of the servers
@@ -167,7 +168,7 @@ class Rounds:
             if changes == self._changes:
                 on_end(addresses, troubles)
 
-        LookUp(self._loop, self._member.handler, self._member.servers, end)
+        LookUp(self._loop, self._member.servers, end)
 
     def _have_looked_up(self, addresses: list[Address], troubles: dict[tuple[str, int], str]) -> None:
         if not self._is_looking_up:  # cancelled

@@ -7,7 +7,6 @@ import threading
 import uuid
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 from kazoo.protocol.states import Callback, WatchedEvent
 
@@ -15,15 +14,11 @@ from parkazoo.engine.ports import Monitor
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.types.znodes import Watch
 from parkazoo.wire import loop as loops
+from parkazoo.wire.link import Link
 from parkazoo.wire.own import is_own, own_queue
+from parkazoo.wire.running import AnswerGate
 
 NUMBER_BITS = 63
-
-
-class AnswerGate(Protocol):
-    """Answers pass it. While it is closed they wait; :meth:`Link.resume` takes them when it is open again."""
-
-    is_closed: bool
 
 
 class LoopRuntime:
@@ -34,6 +29,7 @@ class LoopRuntime:
     """
 
     loop: loops.Loop
+    link_type = Link
 
     def __init__(self, handler: loops.LoopHandler, gate: AnswerGate, monitor: Monitor | None) -> None:
         self.gate = gate

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from parkazoo.wire.loop import LoopTimer
+from parkazoo.wire.workers import BLOCKING
 
 
 class Clock:
@@ -22,6 +23,7 @@ class Clock:
 class HandLoop:
     """A loop whose calls the test makes."""
 
+    kind = "by hand"
     read_sock = write_sock = None
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -42,6 +44,9 @@ class HandLoop:
         timer = LoopTimer([self.clock.now_s + delay_s, len(self.timers), call])
         heapq.heappush(self.timers, timer)
         return timer
+
+    def run_blocking(self, call: Callable[[], None]) -> None:
+        BLOCKING.run(call)
 
     def watch(self, sock: Any, call: Callable[[int], None]) -> None:
         if sock.fileno() < 0:

@@ -12,6 +12,7 @@ from parkazoo.protocol.placement import logical
 from parkazoo.protocol.registration import registration_path
 from parkazoo.wire.backlog import Backlog
 from parkazoo.wire.handler import ThreadingHandler
+from parkazoo.wire.link import Link
 from parkazoo.wire.member import Member
 from tests.handlers import make_handler
 
@@ -35,6 +36,7 @@ class Owner:
     """
 
     is_leaving = False
+    link_type = Link
     monitor: Any = None
 
     def __init__(self, loop: Any) -> None:

@@ -307,7 +307,7 @@ class TestTurns(unittest.TestCase):
                 exchange.ask(GetData("/x", None), self.fail)
                 yield from receive_all(attempt, exchange)
 
-            ConnectAttempt(line.loop, line.member.handler, steps, self.fail, self.fail)  # type: ignore[arg-type]
+            ConnectAttempt(line.loop, steps, self.fail, self.fail)  # type: ignore[arg-type]
             self.assertEqual(sock.reads, 0)
             line.loop._calls.pop()()
             self.take_turns(line.loop, sock)

@@ -119,7 +119,6 @@ NAMES = {"one": ["10.0.0.1", "::1"], "two": ["10.0.0.2"]}
 class TestLookUp(unittest.TestCase):
     def setUp(self) -> None:
         self.loop = HandLoop()
-        self.handler = ThreadingHandler()
         self.asked: list[str] = []
         self.may_answer = {"slow": threading.Event()}
         patch = mock.patch.object(socket, "getaddrinfo", self.answer)
@@ -141,7 +140,7 @@ class TestLookUp(unittest.TestCase):
 
     def look_up(self, *servers: tuple[str, int]) -> list[Any]:
         found: list[Any] = []
-        LookUp(self.loop, self.handler, servers, lambda *answer: found.append(answer))  # type: ignore[arg-type]
+        LookUp(self.loop, servers, lambda *answer: found.append(answer))  # type: ignore[arg-type]
         return found
 
     def wait(self, found: list[Any]) -> Any:
@@ -212,7 +211,7 @@ class TestLookUp(unittest.TestCase):
 
     def test_no_thread(self) -> None:
         """It raises, and the next request is not forgotten."""
-        with mock.patch("parkazoo.wire.names.run_on", side_effect=RuntimeError("can't start new thread")):
+        with mock.patch.object(self.loop, "run_blocking", side_effect=RuntimeError("can't start new thread")):
             addresses, troubles = self.wait(self.look_up(("one", 1)))
         self.assertEqual(addresses, [])
         self.assertIn("can't start new thread", troubles["one", 1])
@@ -222,20 +221,20 @@ class TestLookUp(unittest.TestCase):
         """In the middle of a question, for under gevent a signal handler lets other greenlets run."""
         first: list[Any] = []
         second: list[Any] = []
-        key = (self.handler.name, "one", 1)
+        key = (self.loop.kind, "one", 1)
         answer = partial(names._answer, key, [])
 
         def prepare() -> Callable[[], None]:
             first.clear()
             second.clear()
             names._asked[key] = deque([first.append])
-            return partial(names._ask, self.loop, self.handler, ("one", 1), second.append)  # type: ignore[arg-type]
+            return partial(names._ask, self.loop, ("one", 1), second.append)  # type: ignore[arg-type]
 
         def check() -> None:
             answer()
             self.assertEqual((first, second), ([[]], [[]]))
 
-        with mock.patch.object(names, "run_on", lambda *_: answer()):
+        with mock.patch.object(self.loop, "run_blocking", lambda _: answer()):
             self.assertGreater(each_handler(prepare, answer, check, (names.__file__,)), 20)
             check()
 
@@ -257,7 +256,7 @@ class TestTalk(unittest.TestCase):
         def steps(attempt: ConnectAttempt) -> Steps[None]:
             attempt.sock = yield make
 
-        attempt = ConnectAttempt(loop, ThreadingHandler(), steps, outcomes.append, self.fail)  # type: ignore[arg-type]
+        attempt = ConnectAttempt(loop, steps, outcomes.append, self.fail)  # type: ignore[arg-type]
         attempt.cancel(ConnectionDropped("x"))
         may_return.set()
         wait_until(lambda: loop._calls, "the function has returned")

@@ -358,13 +358,13 @@ class TestRounds(unittest.TestCase):
             self.rounds.look_again()
             self.take(5)
             self.rounds.begin()
-            *earlier, (_, _, hosts, end) = [each.args for each in look_up.call_args_list]
+            *earlier, (_, hosts, end) = [each.args for each in look_up.call_args_list]
         self.assertEqual(len(earlier), 3)
         self.assertEqual(hosts, self.member.hosts)
-        for _, _, ((host, port), *_), end_earlier in earlier:
+        for _, ((host, port), *_), end_earlier in earlier:
             end_earlier([Address(host, host, port)], {})
         self.assertEqual((self.ready, self.rest()), (0, []))
         end([Address("127.0.0.5", "127.0.0.5", 1)], {})
-        for _, _, ((host, port), *_), end_earlier in earlier:
+        for _, ((host, port), *_), end_earlier in earlier:
             end_earlier([Address(host, host, port)], {})
         self.assertEqual((self.ready, self.rest()), (1, [5]))

@@ -13,7 +13,6 @@ from kazoo.exceptions import AuthFailedError, ConnectionDropped
 from parkazoo.engine.ports import OtherSession
 from parkazoo.wire import attempt as module
 from parkazoo.wire.attempt import NEXT_TURN, ConnectAttempt, Limit, Steps, connect
-from parkazoo.wire.handler import ThreadingHandler
 from parkazoo.wire.loop import READ
 
 
@@ -31,21 +30,13 @@ class TimedTurns(Turns):
     def __init__(self) -> None:
         super().__init__()
         self.timers: list[Callable[[], None]] = []
+        self.blocking: list[Callable[[], None]] = []
+        self.run_blocking = self.blocking.append
         self.watch, self.forget = mock.Mock(), mock.Mock()
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Any:
         self.timers.append(call)
         return mock.Mock()
-
-
-class ByHand:
-    """A handler whose calls a test makes."""
-
-    name = "sequential_gevent_handler"
-
-    def __init__(self) -> None:
-        self.calls: list[Callable[[], None]] = []
-        self.spawn = self.calls.append
 
 
 class Closed:
@@ -71,7 +62,7 @@ class TestMistakes(unittest.TestCase):
             return outcome
 
         loop: Any = self.loop
-        ConnectAttempt(loop, ThreadingHandler(), steps, on_end, self.mistakes.append)
+        ConnectAttempt(loop, steps, on_end, self.mistakes.append)
         self.loop.calls.pop()()
 
     def test_what_networks_and_servers_do(self) -> None:
@@ -87,7 +78,6 @@ class TestMistakes(unittest.TestCase):
         with self.assertNoLogs(module.log):
             ConnectAttempt(
                 loop,
-                ThreadingHandler(),
                 lambda attempt: connect(attempt, "127.0.0.1", 1 << 16),
                 self.outcomes.append,
                 self.mistakes.append,
@@ -128,16 +118,29 @@ class TestCalls(unittest.TestCase):
                     yield lambda each=each: each
             return "done"
 
-        handler: Any = ByHand()
-        ConnectAttempt(loop, handler, steps, outcomes.append, outcomes.append)
+        ConnectAttempt(loop, steps, outcomes.append, outcomes.append)
         loop.timers.pop()()
-        handler.calls[0]()
+        loop.blocking[0]()
         loop.calls.pop()()
         self.assertEqual(([each.is_closed for each in late], outcomes), ([True, False], []))
         loop.timers.pop()()
-        handler.calls[1]()
+        loop.blocking[1]()
         loop.calls.pop()()
         self.assertEqual(([each.is_closed for each in late], outcomes), ([True, True], ["done"]))
+
+    def test_no_thread(self) -> None:
+        """The attempt fails, as one that a network has ended: another one follows."""
+        loop: Any = TimedTurns()
+        loop.run_blocking = mock.Mock(side_effect=RuntimeError("can't start new thread"))
+
+        def steps(attempt: ConnectAttempt) -> Steps[Any]:
+            yield lambda: None
+
+        outcomes: list[Any] = []
+        ConnectAttempt(loop, steps, outcomes.append, self.fail)
+        loop.calls.pop()()
+        (outcome,) = outcomes
+        self.assertEqual((type(outcome), str(outcome)), (ConnectionDropped, "can't start new thread"))
 
     def test_a_turn_that_comes_too_late(self) -> None:
         """The generator waits for a socket now, which would be watched twice, or closed while it is watched."""
@@ -151,7 +154,7 @@ class TestCalls(unittest.TestCase):
             yield READ
             return "done"
 
-        ConnectAttempt(loop, ThreadingHandler(), steps, outcomes.append, outcomes.append)
+        ConnectAttempt(loop, steps, outcomes.append, outcomes.append)
         loop.timers.pop()()
         loop.calls.pop()()
         self.assertEqual((loop.watch.call_count, outcomes), (1, []))

@@ -121,6 +121,7 @@ class Runtime:
     """
 
     gate = Gate()
+    link_type = Link
     monitor = None
 
     def __init__(self, index: int, handler: Handler) -> None:
@@ -222,7 +223,7 @@ class Race:
         self.sock = Socket()
         self.exchange = Exchange(member, member._pending, connection._read_watch_event, connection.logger)
         steps = shake_hands(member, address, self.sock, self.exchange, authenticate)  # type: ignore[arg-type]
-        attempt = ConnectAttempt(self._loop, member.handler, steps, end, member.owner.have_mistaken)  # type: ignore[arg-type]
+        attempt = ConnectAttempt(self._loop, steps, end, member.owner.have_mistaken)  # type: ignore[arg-type]
         if not attempt.has_ended:
             self.attempt = attempt
 
