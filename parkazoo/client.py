@@ -23,6 +23,7 @@ from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from parkazoo.compat.ensembles import AwaitedAnswer, time_out
+from parkazoo.compat.kazoo_member import KazooMember
 from parkazoo.engine.ports import Reply
 from parkazoo.engine.session import Session
 from parkazoo.errors import ForkError
@@ -40,11 +41,11 @@ from parkazoo.version import __version__
 from parkazoo.wire import loop as loops
 from parkazoo.wire.farewell import say_farewell
 from parkazoo.wire.handler import ThreadingHandler, start_handler, stop_handler
-from parkazoo.wire.member import Member
+from parkazoo.wire.member import MemberOptions
 from parkazoo.wire.routine import end_after_fork, is_current
 from parkazoo.wire.runtime import LoopRuntime
 from parkazoo.wire.sasl import verify_sasl
-from parkazoo.wire.tls import make_context, tls_options
+from parkazoo.wire.tls import make_context
 
 SETTLED = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO, KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 MIN_CLOSE_TIMEOUT_S = 10  # kazoo's
@@ -71,7 +72,7 @@ class ParKazooClient(DefersWrites, Sharing):
 
     session_number = 0
     """The number of this client's session: ephemerals of earlier ones may exist, but are not this session's."""
-    _session: Session[Member] | None = None
+    _session: Session[KazooMember] | None = None
     _fork_error: ForkError | None = None  # in a child process
     _since: tuple[int, str] = 0, ""  # the client's id, and when its session began
     _workers: tuple[object, ...] = ()  # the handler's, which call watches and completion callbacks
@@ -406,27 +407,21 @@ class ParKazooClient(DefersWrites, Sharing):
         return float(self._session_timeout) / 1000
 
     def _make_member(
-        self, session: Session[Member], name: str, hosts: str, client_id: tuple[int, bytes] | None
-    ) -> Member:
-        return Member(
-            session,
-            self._runtime,
-            name,
+        self, session: Session[KazooMember], name: str, hosts: str, client_id: tuple[int, bytes] | None
+    ) -> KazooMember:
+        options = MemberOptions(
             self.unchroot,
             self.logger_for,
-            self._connection.connect_hook,
-            self._connection.sasl_options,
+            self.session_timeout_s,
             self.auth_data,
-            hosts=hosts,
-            timeout=self._session_timeout / 1000,
-            client_id=client_id,
-            handler=self.handler,
-            read_only=self.read_only,
-            randomize_hosts=self.randomize_hosts,
-            connection_retry=self._conn_retry.copy(),
-            logger=self.logger_for(name),
-            **tls_options(self),
+            self,
+            self._connection.sasl_options,
+            self._conn_retry.copy(),
+            bool(self.read_only),
+            self.randomize_hosts,
         )
+        hook = self._connection.connect_hook
+        return KazooMember(session, self._runtime, name, hosts, client_id, options, self.handler, hook)
 
     def logger_for(self, name: str) -> Log:
         """Returns the log of an ensemble's connection; the client's own until its ensemble is known."""

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal, overload
 
-from parkazoo.compat.creation import Creation, Unfinished, checked_acl, ensure_path, prefixed
-from parkazoo.compat.reads import Reads, check_bool, check_path
-from parkazoo.kazoo_private import (
-    Auth,
-    Create,
-    Create2,
-    Delete,
-    Reconfig,
-    SetACL,
-    SetData,
-)
-from parkazoo.protocol.ops.creates import EPHEMERAL, SEQUENCE
+from parkazoo.compat.creation import Creation, Unfinished, ensure_path
+from parkazoo.compat.reads import Reads
+from parkazoo.kazoo_private import Auth, Reconfig
+from parkazoo.protocol import requests
+from parkazoo.protocol.requests import check_bool, check_path, prefixed, set_data
 from parkazoo.recipe.delete import TreeDelete
 from parkazoo.recipe.transaction import RetriableTransaction
-from parkazoo.types import ACL, ACLs, AsyncResult, ZnodeStat
+from parkazoo.types import ACLs, AsyncResult, ZnodeStat
 
 
 class KazooCalls(Reads):
@@ -152,22 +145,13 @@ class KazooCalls(Reads):
         include_data: bool = False,
     ) -> Any:
         """See :meth:`create`. The result also gets the ValueError of a path with `.` or `..` between slashes."""
-        check_path(path)
-        acl = checked_acl(self.default_acl or None if acl is None else acl)
-        if value is not None and not isinstance(value, bytes):
-            raise TypeError("Invalid type for 'value' (must be a byte string)")
-        check_bool("ephemeral", ephemeral)
-        check_bool("sequence", sequence)
-        check_bool("makepath", makepath)
-        check_bool("include_data", include_data)
+        acl = self.default_acl or None if acl is None else acl
         result = self.handler.async_result()
         try:
-            physical = prefixed(self.chroot, path, sequence)
+            request = requests.create(self.chroot, path, value, acl, ephemeral, sequence, makepath, include_data)
         except ValueError as error:
             result.set_exception(error)
             return result
-        flags = (EPHEMERAL if ephemeral else 0) | (SEQUENCE if sequence else 0)
-        request = (Create2 if include_data else Create)(physical, value, acl, flags)
         reply = self.unfinished.reply(result) if makepath else result
         Creation(self, request, reply, makes_above=makepath).begin()
         return result
@@ -198,14 +182,9 @@ class KazooCalls(Reads):
 
     def set_async(self, path: str, value: bytes | None, version: int = -1) -> AsyncResult[ZnodeStat]:
         """See :meth:`set`."""
-        if not isinstance(path, str):
-            raise TypeError("Invalid type for 'path' (string expected)")
-        if value is not None and not isinstance(value, bytes):
-            raise TypeError("Invalid type for 'value' (must be a byte string)")
-        if not isinstance(version, int):
-            raise TypeError("Invalid type for 'version' (int expected)")
+        request = set_data(self.chroot, path, value, version)
         result: AsyncResult[ZnodeStat] = self.handler.async_result()
-        self._call(SetData(prefixed(self.chroot, path), value, version), result)
+        self._call(request, result)
         return result
 
     def set_acls(self, path: str, acls: ACLs, version: int = -1) -> ZnodeStat:
@@ -220,13 +199,9 @@ class KazooCalls(Reads):
 
     def set_acls_async(self, path: str, acls: ACLs, version: int = -1) -> AsyncResult[ZnodeStat]:
         """See :meth:`set_acls`."""
-        check_path(path)
-        if isinstance(acls, ACL) or not isinstance(acls, (tuple, list)):
-            raise TypeError("Invalid type for 'acl' (acl must be a tuple/list of ACL's)")
-        if not isinstance(version, int):
-            raise TypeError("Invalid type for 'version' (int expected)")
+        request = requests.set_acls(self.chroot, path, acls, version)
         result: AsyncResult[ZnodeStat] = self.handler.async_result()
-        self._call(SetACL(prefixed(self.chroot, path), acls, version), result)
+        self._call(request, result)
         return result
 
     def delete(self, path: str, version: int = -1, recursive: bool = False) -> bool | None:
@@ -247,11 +222,9 @@ class KazooCalls(Reads):
 
     def delete_async(self, path: str, version: int = -1) -> AsyncResult[bool]:
         """See :meth:`delete`; not recursive."""
-        check_path(path)
-        if not isinstance(version, int):
-            raise TypeError("Invalid type for 'version' (int expected)")
+        request = requests.delete(self.chroot, path, version)
         result: AsyncResult[bool] = self.handler.async_result()
-        self._call(Delete(prefixed(self.chroot, path), version), result)
+        self._call(request, result)
         return result
 
     def transaction(self) -> RetriableTransaction:

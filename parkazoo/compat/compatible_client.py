@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from parkazoo import monitoring
 from parkazoo.compat.calls import KazooCalls
-from parkazoo.compat.creation import Unfinished, ensure_path, prefixed
+from parkazoo.compat.creation import Unfinished, ensure_path
 from parkazoo.compat.internals import (
     JointConnection,
     Table,
@@ -21,12 +21,14 @@ from parkazoo.compat.internals import (
     data_places,
     watched_paths,
 )
+from parkazoo.compat.kazoo_member import KazooMember
 from parkazoo.compat.listeners import Listeners
 from parkazoo.compat.monitor import make_monitor
 from parkazoo.engine.ports import RequestPort
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.order import children, node
 from parkazoo.protocol.placement import split
+from parkazoo.protocol.requests import prefixed
 from parkazoo.protocol.steps import PathRequest
 from parkazoo.recipe.barrier import Barrier, DoubleBarrier
 from parkazoo.recipe.buckets import Spread as _Spread
@@ -43,7 +45,6 @@ from parkazoo.types.client import Listener
 from parkazoo.types.handlers import Log
 from parkazoo.types.znodes import AsyncResult, Watch
 from parkazoo.wire.handler import ThreadingHandler
-from parkazoo.wire.member import Member
 from parkazoo.wire.runtime import LoopRuntime
 
 # typing.get_type_hints() needs these names while a program runs, and Python 3.10 has not all of them.
@@ -234,7 +235,7 @@ class CompatibleClient(KazooCalls):
         for table in (self._data_watchers, self._child_watchers):
             table[full].discard(watch)
 
-    def _members(self) -> tuple[Member, ...]:
+    def _members(self) -> tuple[KazooMember, ...]:
         """Returns all members; the first is the one with which the session began."""
         session = self._session
         if session is None:

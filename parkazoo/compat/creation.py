@@ -12,34 +12,12 @@ from typing import Any
 from weakref import WeakSet
 
 from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
-from kazoo.security import ACL, OPEN_ACL_UNSAFE
 
 from parkazoo.engine.ports import Reply
-from parkazoo.kazoo_private import Create, Create2, prefix_root
+from parkazoo.kazoo_private import Create, Create2
 from parkazoo.protocol.placement import above, split
 from parkazoo.protocol.presence import Presence
-
-
-def prefixed(chroot: str, path: str, trailing: bool = False) -> str:
-    """Returns a path below the chroot, as a server names it, in kazoo's normal form.
-
-    :param trailing: whether a slash at the end stays.
-    :raises ValueError: the path has `.` or `..` between slashes.
-    """
-    whole = chroot + path
-    if path[:1] == "/" == whole[0] and whole[-1] != "/" and "//" not in whole and "/." not in whole:
-        return whole  # as most are
-    return str(prefix_root(chroot, path, trailing))
-
-
-def checked_acl(acl: Any) -> Any:
-    """Returns the ACL of a create; without one, anyone may do anything.
-
-    :raises TypeError: the ACL is not a list or tuple, or is a single ACL.
-    """
-    if acl and (isinstance(acl, ACL) or not isinstance(acl, (tuple, list))):
-        raise TypeError("Invalid type for 'acl' (acl must be a tuple/list of ACL's")
-    return OPEN_ACL_UNSAFE if acl is None else acl
+from parkazoo.protocol.requests import checked_acl
 
 
 class Creation:

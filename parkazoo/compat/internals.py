@@ -10,15 +10,15 @@ from functools import partial
 from socket import socket
 from typing import Any
 
+from parkazoo.compat.kazoo_member import ConnectMethod, KazooMember
 from parkazoo.engine.ports import RequestPort
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.placement import Place, logical
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.types.znodes import Watch
-from parkazoo.wire.member import ConnectMethod, Member
 
-Members = Callable[[], tuple[Member, ...]]
-Table = tuple[Member, dict[str, set[Watch]], str]  # whose table it is, and a physical path
+Members = Callable[[], tuple[KazooMember, ...]]
+Table = tuple[KazooMember, dict[str, set[Watch]], str]  # whose table it is, and a physical path
 _connecting: ContextVar[ConnectMethod] = ContextVar("connecting")
 
 
@@ -160,7 +160,7 @@ def _users(watcher: Watch) -> Watch:
     return watcher.watcher if isinstance(watcher, DirectoryWatch) else watcher
 
 
-def watched_paths(members: Sequence[Member], of_children: bool) -> list[str]:
+def watched_paths(members: Sequence[KazooMember], of_children: bool) -> list[str]:
     """Returns the paths that have watches, on their children or else on their data."""
     paths: dict[str, None] = {}
     for member in members:
@@ -178,7 +178,7 @@ def watched_paths(members: Sequence[Member], of_children: bool) -> list[str]:
 def data_places(context: Context, members: Sequence[RequestPort], path: str) -> list[Table]:
     """Returns where watches on the data of `path` are left; an ensemble that is not joined has none."""
     places = [(members[place.ensemble], place.path) for place in _real(context, context.known(path).home)]
-    return [(member, member._data_watchers, path) for member, path in places if isinstance(member, Member)]
+    return [(member, member._data_watchers, path) for member, path in places if isinstance(member, KazooMember)]
 
 
 def child_places(context: Context, members: Sequence[RequestPort], path: str) -> list[Table]:
@@ -186,7 +186,7 @@ def child_places(context: Context, members: Sequence[RequestPort], path: str) ->
     d = context.known(path)
     thought = {real for place in (d.mirror, d.home) for real in _real(context, place)}
     places = [(members[place.ensemble], place.path) for place in thought]
-    return [(member, member._child_watchers, path) for member, path in places if isinstance(member, Member)]
+    return [(member, member._child_watchers, path) for member, path in places if isinstance(member, KazooMember)]
 
 
 def _real(context: Context, place: Place) -> list[Place]:

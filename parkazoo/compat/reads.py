@@ -1,33 +1,15 @@
-"""kazoo's calls that read: the same arguments, checks and answers, with types and on a shorter way.
-
-`get_async` here and `set_async` in calls.py repeat the text of checks instead of calling them: that is faster.
-"""
+"""kazoo's calls that read: the same arguments, checks and answers, with types and on a shorter way."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any, Literal, overload
 
-from parkazoo.compat.creation import prefixed
 from parkazoo.engine.ports import OnAnswer, Reply, give
-from parkazoo.kazoo_private import Exists, GetACL, GetChildren, GetChildren2, GetData, Sync, prefix_root
+from parkazoo.protocol import requests
+from parkazoo.protocol.requests import get_data
 from parkazoo.types import ACL, AsyncResult, KazooClient, ZnodeStat
 from parkazoo.types.znodes import Watch
-
-
-def check_path(path: object) -> None:
-    if not isinstance(path, str):
-        raise TypeError("Invalid type for 'path' (string expected)")
-
-
-def check_watch(watch: object) -> None:
-    if watch and not callable(watch):
-        raise TypeError("Invalid type for 'watch' (must be a callable)")
-
-
-def check_bool(name: str, value: object) -> None:
-    if not isinstance(value, bool):
-        raise TypeError(f"Invalid type for '{name}' (bool expected)")
 
 
 class Reads(KazooClient):
@@ -42,10 +24,9 @@ class Reads(KazooClient):
 
     def exists_async(self, path: str, watch: Watch | None = None) -> AsyncResult[ZnodeStat | None]:
         """See :meth:`exists`."""
-        check_path(path)
-        check_watch(watch)
+        request = requests.exists(self.chroot, path, watch)
         result: AsyncResult[ZnodeStat | None] = self.handler.async_result()
-        self._call(Exists(prefixed(self.chroot, path), watch), result)
+        self._call(request, result)
         return result
 
     def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, ZnodeStat]:
@@ -58,12 +39,9 @@ class Reads(KazooClient):
 
     def get_async(self, path: str, watch: Watch | None = None) -> AsyncResult[tuple[bytes, ZnodeStat]]:
         """See :meth:`get`."""
-        if not isinstance(path, str):
-            raise TypeError("Invalid type for 'path' (string expected)")
-        if watch and not callable(watch):
-            raise TypeError("Invalid type for 'watch' (must be a callable)")
+        request = get_data(self.chroot, path, watch)
         result: AsyncResult[tuple[bytes, ZnodeStat]] = self.handler.async_result()
-        self._call(GetData(prefixed(self.chroot, path), watch), result)
+        self._call(request, result)
         return result
 
     @overload
@@ -102,12 +80,9 @@ class Reads(KazooClient):
     ) -> AsyncResult[list[str] | tuple[list[str], ZnodeStat]]: ...
     def get_children_async(self, path: str, watch: Watch | None = None, include_data: bool = False) -> Any:
         """See :meth:`get_children`."""
-        check_path(path)
-        check_watch(watch)
-        check_bool("include_data", include_data)
+        request = requests.get_children(self.chroot, path, watch, include_data)
         result = self.handler.async_result()
-        kind = GetChildren2 if include_data else GetChildren
-        self._call(kind(prefixed(self.chroot, path), watch), result)
+        self._call(request, result)
         return result
 
     def get_acls(self, path: str) -> tuple[list[ACL], ZnodeStat]:
@@ -119,9 +94,9 @@ class Reads(KazooClient):
 
     def get_acls_async(self, path: str) -> AsyncResult[tuple[list[ACL], ZnodeStat]]:
         """See :meth:`get_acls`."""
-        check_path(path)
+        request = requests.get_acls(self.chroot, path)
         result: AsyncResult[tuple[list[ACL], ZnodeStat]] = self.handler.async_result()
-        self._call(GetACL(prefixed(self.chroot, path)), result)
+        self._call(request, result)
         return result
 
     def sync(self, path: str) -> str:
@@ -135,8 +110,8 @@ class Reads(KazooClient):
     def sync_async(self, path: str) -> AsyncResult[str]:
         """See :meth:`sync`."""
         result: AsyncResult[str] = self.handler.async_result()
-        whole = prefix_root(self.chroot, path)  # None raises as with kazoo
-        self._call(Sync(whole), OnAnswer(partial(_synced, super().unchroot(whole), result)))
+        request = requests.sync(self.chroot, path)
+        self._call(request, OnAnswer(partial(_synced, super().unchroot(request.path), result)))
         return result
 
 

@@ -11,7 +11,6 @@ from typing import Any, Literal, TypeVar
 
 from kazoo.exceptions import ConfigurationError, ConnectionClosedError
 
-from parkazoo.compat.creation import checked_acl, prefixed
 from parkazoo.compat.ensembles import Ensembles, time_out
 from parkazoo.engine.deferred.lanes import Lane, Lanes
 from parkazoo.engine.deferred.marker import DISCONNECTED, PAUSE_S
@@ -30,6 +29,7 @@ from parkazoo.kazoo_private import Create, Delete, SetData
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.ops.batch import find_children
 from parkazoo.protocol.placement import CERTAIN
+from parkazoo.protocol.requests import checked_acl, prefixed
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.rights import own_acl
 from parkazoo.protocol.states import CLOSED_ERRORS

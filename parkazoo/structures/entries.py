@@ -9,9 +9,9 @@ from typing import Any
 
 from kazoo.exceptions import BadVersionError, NoAuthError, NoNodeError
 
-from parkazoo.compat.creation import prefixed
 from parkazoo.kazoo_private import Create
 from parkazoo.protocol.placement import join
+from parkazoo.protocol.requests import prefixed
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.steps import IMPOSSIBLE
 from parkazoo.recipe.buckets import Spread

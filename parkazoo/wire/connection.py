@@ -5,24 +5,21 @@ from __future__ import annotations
 import math
 import os
 import random
-import socket
 import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from copy import copy
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionExpiredError
 from kazoo.protocol.states import KeeperState
 
 from parkazoo.engine.ports import OtherSession, Reply
-from parkazoo.kazoo_private import ConnectionHandler, RWServerAvailable, Watch
+from parkazoo.kazoo_private import RWServerAvailable, Watch
 from parkazoo.protocol.steps import WireRequest
-from parkazoo.types.handlers import Event
+from parkazoo.types.handlers import Log
 from parkazoo.wire.attempt import ConnectAttempt
 from parkazoo.wire.bodies import serialize
-from parkazoo.wire.handshake import Address, Established, ask_writer, programs_own
+from parkazoo.wire.handshake import Address, Established, ask_writer
 from parkazoo.wire.link import EndedByServer, Link
 from parkazoo.wire.move import Move, SessionMoved
 from parkazoo.wire.names import LookUp
@@ -32,58 +29,50 @@ from parkazoo.wire.report import ConnectionReport, words_of
 from parkazoo.wire.rounds import Rounds
 from parkazoo.wire.running import RunningLoop
 
+if TYPE_CHECKING:
+    from parkazoo.wire.member import Member
+
 WRITER_LIMIT_S = 2.0
 
 
-class MemberConnection(ConnectionHandler):
-    """The connection of a :class:`~parkazoo.wire.member.Member`, which is its ``client``, from start to stop.
+class MemberConnection:
+    """The connection of a :class:`~parkazoo.wire.member.Member`, which is its ``client``, from start to end.
 
     It tries servers, as :class:`Rounds` and :class:`Race` say, and carries requests over the first that
     accepts. When that connection breaks it goes on with the next server at once.
+
+    :ivar is_running: it has begun, and has not ended.
     """
 
-    connection_stopped: Event
-    _socket: Any
-    _read_sock: Any
-    _write_sock: Any
+    is_running = False
+    _socket: Any = None
     _loop: RunningLoop | None = None
     _link: Link | None = None
     address: Address | None = None  # of the server of the last link
     _search: ConnectAttempt | None = None  # for a server that can write, while this one cannot
     _first: Address | None = None  # is tried before any other
     _away_since_s = math.inf
-    _established: Established | None = None  # until a program's `_connect` has returned
-    _is_held = False  # a program's `_connect` is under way
+    _is_held = False  # another function makes a connection
     _is_moving = False  # the link ends because another has been made
+    _ro_mode = False
+
+    def __init__(self, client: Member, logger: Log) -> None:
+        self.client = client
+        self.logger = logger
 
     # ---- any thread ------------------------------------------------------------------------------
 
     def start(self) -> None:
-        if not self.connection_stopped.is_set():
-            raise Exception("Unable to start, connection routine already active.")
-        self.connection_closed.clear()
-        self.connection_stopped.clear()
-        self._away_since_s = time.monotonic()
         client = self.client
+        self.is_running = True
+        self._away_since_s = time.monotonic()
         self.report = ConnectionReport(client)
         loop = client.runtime.loop
-        self._race = Race(client, loop, self._authenticate, self._try_next)
-        self._rounds = Rounds(client, loop, self.retry_sleeper, self._try_next)
-        self._move = Move(client, loop, self._authenticate, self._have_moved)
+        self._race = Race(client, loop, client.authenticate, self._try_next)
+        self._rounds = Rounds(client, loop, client.retry_policy, self._try_next)
+        self._move = Move(client, loop, client.authenticate, self._have_moved)
         self._loop = loop
-        self._read_sock, self._write_sock = loop.read_sock, loop.write_sock
         loop.call(self._rounds.begin)
-
-    def stop(self, timeout: float | None = None) -> bool:
-        """Whether it has stopped within the time."""
-        self.connection_stopped.wait(timeout)
-        return bool(self.connection_stopped.is_set())
-
-    def close(self) -> None:
-        if not self.connection_stopped.is_set():
-            raise Exception("Cannot close connection until it is stopped")
-        self.connection_closed.set()
-        self._read_sock = self._write_sock = None
 
     def abandon(self) -> None:
         """In a child process: close the parent's sockets here, without sending anything to the server."""
@@ -96,9 +85,8 @@ class MemberConnection(ConnectionHandler):
             if sock is not None:
                 with suppress(OSError, ValueError):  # it had been closed; the latter is gevent's
                     os.close(sock.detach())
-        self._link = self._loop = self._search = self._read_sock = self._write_sock = None
-        self.connection_stopped = self.handler.event_object()
-        self.connection_stopped.set()
+        self._link = self._loop = self._search = None
+        self.is_running = False
 
     def submit(self, request: WireRequest, reply: Reply | None) -> bool:
         """Send a request, or queue it until that is possible; False if the connection has stopped.
@@ -123,9 +111,9 @@ class MemberConnection(ConnectionHandler):
         link, loop = self._link, self._loop
         if link is not None:
             link.wake()
-        elif self.client._stopped.is_set() and loop is not None:
+        elif self.client.is_stopping and loop is not None:
             loop.call(self._give_up)
-        return self._write_sock is not None and not self.connection_stopped.is_set()
+        return self.is_running
 
     def exclusive(self) -> AbstractContextManager[object]:
         """While it is entered no thread sends."""
@@ -144,30 +132,6 @@ class MemberConnection(ConnectionHandler):
         if link is not None:
             link.distrust(thread)
 
-    def _connect(self, *address: Any) -> tuple[float, float]:
-        """Overrides kazoo's, for a program that has replaced it and calls the original: connects, and waits.
-
-        :returns: time-outs in ms, for reading and for connecting.
-        """
-        host, ip, port = address
-        has_ended = self.handler.event_object()
-        outcomes: list[Outcome] = []
-
-        def end(outcome: Outcome) -> None:
-            outcomes.append(outcome)
-            has_ended.set()
-
-        loop = self._loop
-        if loop is None:
-            raise ConnectionDropped("the client has stopped")
-        loop.call(partial(self._try_alone, Address(host, ip, port), end))
-        has_ended.wait()
-        (outcome,) = outcomes
-        if isinstance(outcome, Exception):
-            raise outcome
-        self._established = outcome
-        return outcome.read_timeout_s * 1000, outcome.connect_timeout_s * 1000
-
     # ---- the loop: connecting --------------------------------------------------------------------
 
     def _try_next(self) -> None:
@@ -175,7 +139,7 @@ class MemberConnection(ConnectionHandler):
         client, race, rounds = self.client, self._race, self._rounds
         if self._loop is None or self._link is not None:
             return
-        if client._stopped.is_set():
+        if client.is_stopping:
             self._finish()
         elif self._is_held or rounds.is_waiting or race.is_promising():
             return
@@ -211,51 +175,8 @@ class MemberConnection(ConnectionHandler):
             self._move.take_hosts(before)
 
     def _try(self, address: Address) -> None:
-        assert self._loop is not None
-        connect = self.client.connect_hook(self._connect)
-        if connect is None:
-            is_alone = programs_own(self.handler) is not None
-            self._race.begin(address, partial(self._have_tried, address), is_alone=is_alone)
-            return
-        self._is_held = True
-        try:
-            self._loop.run_blocking(partial(self._try_by, connect, address))
-        except Exception as error:  # no thread can be started
-            self._program_has_tried(address, ConnectionDropped(str(error)))
-
-    def _try_by(self, connect: Callable[..., tuple[float, float]], address: Address) -> None:
-        """On another thread: call the function that a program has put in place of `_connect`."""
-        outcome: Outcome | None
-        try:
-            read_timeout_ms, _ = connect(*address)
-            established = self._established
-            outcome = established and established._replace(read_timeout_s=read_timeout_ms / 1000)
-        except Exception as error:
-            outcome = error
-        except BaseException as error:  # sys.exit() too
-            outcome = ConnectionDropped(repr(error))
-        if outcome is None:
-            outcome = ConnectionDropped("the program's _connect did not call the original")
-        if (loop := self._loop) is not None:
-            loop.call(partial(self._program_has_tried, address, outcome))
-
-    def _program_has_tried(self, address: Address, outcome: Outcome) -> None:
-        self._is_held = False
-        self._established = None
-        self._have_tried(address, outcome)
-
-    def _try_alone(self, address: Address, on_end: Callable[[Outcome], None]) -> None:
-        """For a program that waits for it."""
-        if self._loop is None:
-            on_end(NotWanted("the client has stopped"))
-        else:
-            self._race.begin(address, on_end, is_alone=True)
-
-    def _authenticate(self, sock: socket.socket, host: str, timeout_s: float) -> None:
-        """On another thread: kazoo's SASL, which waits for each answer. Several servers may be asked at once."""
-        asking = copy(self)  # kazoo's SASL uses `_socket`
-        asking._socket = sock
-        asking._authenticate_with_sasl(host, timeout_s)
+        is_alone = self.client.socket_maker() is not None
+        self._race.begin(address, partial(self._have_tried, address), is_alone=is_alone)
 
     def _have_tried(self, address: Address, outcome: Outcome) -> None:
         client = self.client
@@ -281,7 +202,7 @@ class MemberConnection(ConnectionHandler):
             self._race.cancel()  # other servers may be another ensemble's
         elif isinstance(outcome, SessionExpiredError):
             self._expired()
-        elif not client._stopped.is_set():
+        elif not client.is_stopping:
             self._rounds.failed(address)
             client.troubles[address.host, address.port] = words = words_of(outcome)
             self.report.failed(f"{address}: {words}")
@@ -297,7 +218,7 @@ class MemberConnection(ConnectionHandler):
         client._protocol_version = exchange.accepted.protocol_version
         before, client.last_zxid = client.last_zxid, max(client.last_zxid, exchange.zxid)
         client.memory.connected(time.monotonic(), before, client.last_zxid)
-        self._ro_mode = exchange.accepted.read_only
+        self._ro_mode = bool(exchange.accepted.read_only)
         self.report.connected(established.address, client._session_id)
         make_link = client.runtime.link_type
         self._link = make_link(client, established, self._loop, self.logger, self._pinged, self._link_ended)
@@ -348,7 +269,7 @@ class MemberConnection(ConnectionHandler):
         self._is_moving = True
         self._link.end(SessionMoved("the session goes on elsewhere"))
         self._is_moving = False
-        if self.client.has_left_watches and not self.client._stopped.is_set():
+        if self.client.has_left_watches and not self.client.is_stopping:
             self.report.lost("it has left the ensemble")
             self._tell(KeeperState.CONNECTING)
         self._have_tried(established.address, established)
@@ -378,11 +299,14 @@ class MemberConnection(ConnectionHandler):
         self._loop = None
         self.client.note_attempt(lives=False)
         self._tell(KeeperState.CLOSED)
-        self.connection_stopped.set()
+        self._note_end()
         self.client.owner.member_ended(self.client)  # at last: a thread may wait for all of it
 
+    def _note_end(self) -> None:
+        self.is_running = False
+
     def _read_watch_event(self, buffer: bytes, offset: int) -> None:
-        """Overrides kazoo's: a client that stops hears of nothing more."""
+        """A client that stops hears of nothing more."""
         if not self.client.owner.is_leaving:
             self.client.owner.member_told(self.client)
             told, _ = Watch.deserialize(buffer, offset)

@@ -58,7 +58,7 @@ def begin_another(
     yield from send(attempt, opening)
     while exchange.state == CONNECTING:
         exchange.receive_handshake((yield from receive(attempt)))
-    if member._connection.sasl_options is not None:
+    if member.sasl_options is not None:
         yield partial(authenticate, attempt.sock, host, limit_s)
     yield from send(attempt, first)
     yield from receive_all(attempt, exchange)

@@ -73,7 +73,7 @@ class Established(NamedTuple):
 def reach(member: Member, address: Address) -> Callable[[ConnectAttempt], Steps[socket.socket]]:
     """Steps that return a connected socket, with TLS if the member wants that.
 
-    :param member: the kazoo client that is to be connected.
+    :param member: that is to be connected.
     :raises ConnectionDropped: the server does not accept in time. OSError means that it refuses.
     """
     return partial(_reach, member, address)
@@ -82,13 +82,13 @@ def reach(member: Member, address: Address) -> Callable[[ConnectAttempt], Steps[
 def _reach(member: Member, address: Address, attempt: ConnectAttempt) -> Steps[socket.socket]:
     limit_s = _limit_s(member)
     yield Limit(limit_s, f"no connection within {limit_s:.1f} s")
-    create = programs_own(member.handler)
+    create = member.socket_maker()
     if create is not None:
         attempt.sock = yield partial(_create, create, member, address, limit_s)
     else:
         yield from connect(attempt, address.ip, address.port)
-        if member.use_ssl:
-            yield from secure(attempt, partial(make_context, member), address.host)
+        if member.tls.use_ssl:
+            yield from secure(attempt, partial(make_context, member.tls), address.host)
     return attempt.sock
 
 
@@ -97,7 +97,7 @@ def shake_hands(
 ) -> Callable[[ConnectAttempt], Steps[Established]]:
     """Steps that return an :class:`Established`.
 
-    :param member: the kazoo client whose session it is. Nothing of it is changed here.
+    :param member: whose session it is. Nothing of it is changed here.
     :param sock: what :func:`reach` has returned.
     :param exchange: a new one of this member.
     :param authenticate: SASL on a socket with a host, within seconds. It may block. Used if the member has SASL
@@ -159,7 +159,7 @@ def _open_session(
         member._session_passwd,
         member.read_only,
     )
-    has_sasl = member._connection.sasl_options is not None
+    has_sasl = member.sasl_options is not None
     opening = exchange.connect(asked)
     answers: list[Any] = []
     questions: list[Question[object]] = [GetData(ENSEMBLE, None)]
@@ -262,12 +262,6 @@ def _ask_first(
     raise ConnectionDropped(f"the server closed the connection before it answered: it may have no quorum{lost}")
 
 
-def programs_own(handler: Any) -> Callable[..., socket.socket] | None:
-    """The handler's `create_connection`, if a program has replaced kazoo's: it may block."""
-    create = handler.create_connection
-    return None if create.__module__.startswith("kazoo.handlers.") else create
-
-
 def _create(
     create: Callable[..., socket.socket], member: Member, address: Address, timeout_s: float
 ) -> socket.socket:
@@ -276,7 +270,7 @@ def _create(
         address=(address.ip, address.port),
         hostname=address.host,
         timeout=timeout_s,
-        **tls_options(member),
+        **tls_options(member.tls),
     )
     sock.setblocking(False)
     return sock

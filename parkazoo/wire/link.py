@@ -71,7 +71,7 @@ class Link:
     ) -> None:
         self._client = client
         self._gate = client.runtime.gate
-        self._overrides = client.handler.__dict__  # a program may replace its select
+        self._overrides = client.overrides
         self._sock = sock = established.sock
         self._exchange = established.exchange
         self._pending = client._pending

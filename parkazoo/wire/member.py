@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from socket import socket
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import (
     AuthFailedError,
     ConnectionLoss,
@@ -16,7 +17,10 @@ from kazoo.exceptions import (
     NotReadOnlyCallError,
     SessionExpiredError,
 )
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.hosts import collect_hosts
 from kazoo.protocol.states import EVENT_TYPE_MAP, EventType, KeeperState, WatchedEvent
+from kazoo.retry import KazooRetry
 
 from parkazoo.engine.ports import OnAnswer, Owner, Reply
 from parkazoo.errors import RequestTooLargeError
@@ -32,7 +36,7 @@ from parkazoo.protocol.steps import DataAnswer, WatchRequest, WireRequest
 from parkazoo.protocol.subject import Subject, error_about
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.protocol.went_back import Memory, Verdict, VersionLook, VersionRise
-from parkazoo.types.handlers import Event, Log
+from parkazoo.types.handlers import Log
 from parkazoo.types.znodes import Watch, ZnodeStat
 from parkazoo.wire.backlog import Backlog
 from parkazoo.wire.connection import MemberConnection
@@ -41,55 +45,87 @@ from parkazoo.wire.log import DiscreetLog
 from parkazoo.wire.own_read import OWN_PATHS, OwnRead
 from parkazoo.wire.patience import Patience
 from parkazoo.wire.running import WireRuntime
+from parkazoo.wire.sasl import converse
 from parkazoo.wire.sizes import Sizes
+from parkazoo.wire.tls import TlsOptions
 
 FAILURES = {  # for earlier requests; everywhere else it is ConnectionLoss, as with kazoo
     KeeperState.AUTH_FAILED: AuthFailedError,
     KeeperState.EXPIRED_SESSION: SessionExpiredError,
 }
-ConnectMethod = Callable[..., tuple[float, float]]  # a connection's method, or what a program has put in its place
 OWN_REQUESTS = (OwnRead, VersionLook, VersionRise)  # a lost connection costs nothing
+NO_SESSION: tuple[None, bytes] = (None, bytes(16))
 FINAL_STATES = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 
 
-class Member(KazooClient):
-    """A kazoo client for one ensemble, part of a client for all of them.
-
-    It shares their loop, handler and credentials, reports each state to the session, its owner, and names paths as
-    their user does. Its states change on the loop. What the session needs of it is in
-    :class:`parkazoo.engine.ports.MemberPort`.
+class MemberOptions(NamedTuple):
+    """What all members of a client have in common.
 
     :param unchroot: the user's name for a physical path.
     :param logger_for: the log of an ensemble's connection, by the ensemble's name.
+    :param retry: the pauses between attempts to connect.
     """
 
-    hosts: list[Server]
-    last_zxid: int
-    _live: Event
-    _stopped: Event
-    _child_watchers: defaultdict[str, set[Watch]]
-    _data_watchers: defaultdict[str, set[Watch]]
+    unchroot: Callable[[str], str]
+    logger_for: Callable[[str], Log]
+    session_timeout_s: float
+    auth_data: set[tuple[str, str]]
+    tls: TlsOptions
+    sasl_options: Mapping[str, object] | None
+    retry: KazooRetry
+    read_only: bool
+    randomize_hosts: bool
+
+
+class Member:
+    """The sessions on one ensemble, part of a client for all of them.
+
+    It shares their loop and credentials, reports each state to the session, its owner, and names paths as their
+    user does. Its states change on the loop. What the session needs of it is in
+    :class:`parkazoo.engine.ports.MemberPort`.
+
+    :param hosts: servers to begin with, ``"h:p,h:p"``.
+    :param session: an earlier session to go on with.
+    :ivar is_stopping: its session ends, or has not begun.
+    """
+
+    overrides: Mapping[str, Any] = MappingProxyType({})
+    """What a program has put in place of functions of its handler, by name; `select` counts."""
 
     def __init__(
         self,
-        owner: Owner[Member],
+        owner: Owner[Any],
         runtime: WireRuntime,
         name: str,
-        unchroot: Callable[[str], str],
-        logger_for: Callable[[str], Log],
-        connect_hook: Callable[[ConnectMethod], ConnectMethod | None],
-        sasl_options: dict[str, object] | None,
-        auth_data: set[tuple[str, str]],
-        **options: Any,
+        hosts: str,
+        session: SessionId | None,
+        options: MemberOptions,
     ) -> None:
-        super().__init__(**options)
         self.name = name
         self.owner = owner
         self.runtime = runtime
-        self._unchroot = unchroot
-        self._logger_for = logger_for
-        self.connect_hook = connect_hook
-        self.auth_data = auth_data
+        self.hosts: list[Server] = collect_hosts(hosts)[0]  # as a user gives them: a name twice, too
+        self.logger = options.logger_for(name)
+        self._unchroot = options.unchroot
+        self._logger_for = options.logger_for
+        self._session_timeout = int(options.session_timeout_s * 1000)
+        self.auth_data = options.auth_data
+        self.tls = options.tls
+        self.sasl_options = options.sasl_options
+        self.retry_policy = options.retry
+        self.read_only = options.read_only
+        self.randomize_hosts = options.randomize_hosts
+        self._state: str = KeeperState.CLOSED
+        self.is_stopping = True
+        self.backlog = Backlog()
+        self._pending: deque[Pending] = deque()
+        self._child_watchers: defaultdict[str, set[Watch]] = defaultdict(set)
+        self._data_watchers: defaultdict[str, set[Watch]] = defaultdict(set)
+        self.last_zxid = 0
+        self._protocol_version: int | None = None
+        self._session_id: int | None
+        self._session_passwd: bytes
+        self._session_id, self._session_passwd = session or NO_SESSION
         self.is_renewing = False
         self.holdings = Holdings()
         self.memory = Memory()
@@ -97,21 +133,25 @@ class Member(KazooClient):
         self.sizes = Sizes()
         self._suspects: dict[int, int] = {}  # sizes of requests that may have been too large, by xid
         self._doubtful: deque[Pending] = deque()  # those requests, until an attempt to connect has ended
-        if options.get("client_id") is not None:
+        if session is not None:
             self.holdings.assume()
         self._registered = 0  # the session that is
         self.spare_hosts: list[Server] = []  # it tries them when it cannot reach its hosts
         self._limit_s: float | None = None
         self._patience: Patience | None = None
         self.troubles: dict[Server, str] = {}  # why the last attempt failed, by host and port
-        self._connection = MemberConnection(
-            self, self._conn_retry.copy(), logger=DiscreetLog(self.logger), sasl_options=sasl_options
-        )
+        self._connection = self._make_connection(DiscreetLog(self.logger))
+
+    def _make_connection(self, logger: Log) -> MemberConnection:
+        return MemberConnection(self, logger)
+
+    def _reset_session(self) -> None:
+        self._session_id, self._session_passwd = NO_SESSION
 
     def begin(self) -> None:
         """Start to connect, without waiting. Requests are queued from now on."""
-        self._stopped.clear()
-        self._state = KeeperState.CONNECTING
+        self.is_stopping = False
+        self._become(KeeperState.CONNECTING)
         self._connection.start()
         self._be_patient()
 
@@ -125,24 +165,26 @@ class Member(KazooClient):
         if not self._connection.submit(request, reply) or self._state in CLOSED_ERRORS:
             self._fail(self.backlog, self._state)  # it closed meanwhile, perhaps without seeing this request
 
-    def _call(self, request: WireRequest, async_object: Reply | None) -> bool:
-        """Overrides kazoo's, for a program that uses this member as a client of its own."""
-        self.submit(request, async_object)
-        return self._state not in CLOSED_ERRORS
-
     @property
     def state(self) -> str:
-        """Overrides kazoo's attribute: the KazooState of this ensemble."""
+        """The KazooState of this ensemble."""
         return kazoo_state(self._state)
 
-    @state.setter
-    def state(self, state: str) -> None:
-        """kazoo's constructor sets it."""
+    def _become(self, state: str) -> None:
+        self._state = state
 
-    @property
-    def _queue(self) -> Backlog:
-        """Overrides kazoo's attribute."""
-        return self.backlog
+    def socket_maker(self) -> Callable[..., socket] | None:
+        """What makes its sockets instead, with kazoo's arguments; it may block."""
+        return None
+
+    def is_connected_otherwise(self) -> bool:
+        """Whether another function makes its connections."""
+        return False
+
+    def authenticate(self, sock: socket, host: str, timeout_s: float) -> None:
+        """SASL on a connected socket. It blocks; several servers may be asked at once."""
+        assert self.sasl_options is not None
+        converse(self.sasl_options, SequentialThreadingHandler(), sock, host, timeout_s, self._connection.logger)
 
     @property
     def servers(self) -> list[Server]:
@@ -159,10 +201,9 @@ class Member(KazooClient):
 
     @property
     def session_password(self) -> bytes:
-        password: bytes = self._session_passwd
-        return password
+        return self._session_passwd
 
-    def must_register(self, session: int) -> bool:
+    def must_register(self, session: int | None) -> bool:
         return not self.is_renewing and self._registered != session
 
     def registered(self, session: int, answer: object) -> None:
@@ -248,7 +289,7 @@ class Member(KazooClient):
 
     def keep_memory(self, now_s: float) -> None:
         """On the loop, now and then while it is connected: have the ensemble's version rise, if that is due."""
-        if self._state == KeeperState.CONNECTED and not self.is_renewing and not self._stopped.is_set():
+        if self._state == KeeperState.CONNECTED and not self.is_renewing and not self.is_stopping:
             look = self.memory.look(now_s, self.last_zxid)
             if look is not None:
                 self.submit(look, OnAnswer(self._have_looked))
@@ -291,8 +332,7 @@ class Member(KazooClient):
         """
         self._connection.report.renewed(why)
         self.holdings.clear()
-        self._live.clear()
-        self._state = KeeperState.CONNECTING
+        self._become(KeeperState.CONNECTING)
         self._disown_pending(error)
         self._fail(self.backlog, KeeperState.EXPIRED_SESSION, kind=error)
         self._be_patient()
@@ -300,15 +340,18 @@ class Member(KazooClient):
 
     def begin_stop(self) -> None:
         """Ask for the end of the session, after the queued requests."""
-        if not self._stopped.is_set():
-            self._stopped.set()
+        if not self.is_stopping:
+            self.is_stopping = True
             self.backlog.put(CloseInstance, None)
             self._connection.wake()
 
     def leave(self) -> None:
         """See :meth:`parkazoo.engine.ports.MemberPort.leave`."""
-        self._stopped.set()
+        self.is_stopping = True
         self._connection.leave()
+
+    def close(self) -> None:
+        """See :meth:`parkazoo.engine.ports.MemberPort.close`. It holds nothing."""
 
     def go_on(self) -> None:
         """The gate is open: take what servers have answered meanwhile."""
@@ -320,13 +363,12 @@ class Member(KazooClient):
 
     def abandon(self) -> None:
         """In a child process: the connection is the parent's."""
-        self._state = KeeperState.CLOSED
-        self._live, self._stopped = self.handler.event_object(), self.handler.event_object()
-        self._stopped.set()
+        self.is_stopping = True
+        self._become(KeeperState.CLOSED)
         self._connection.abandon()
 
     def unchroot(self, path: str) -> str:
-        """Overrides kazoo's: the user's name for a physical path, in watches' events and transactions' results."""
+        """The user's name for a physical path, in watches' events and transactions' results."""
         return self._unchroot(path)
 
     def describe(self, request: WireRequest) -> Subject:
@@ -341,7 +383,7 @@ class Member(KazooClient):
         watcher = request.watcher
         if watcher is None or (isinstance(watcher, DirectoryWatch) and watcher.has_ended):  # it was looking again
             return
-        if not self._stopped.is_set() and not self.is_renewing:  # else its call has failed
+        if not self.is_stopping and not self.is_renewing:  # else its call has failed
             is_child = isinstance(request, (GetChildren, GetChildren2))
             (self._child_watchers if is_child else self._data_watchers)[request.path].add(watcher)
 
@@ -359,7 +401,7 @@ class Member(KazooClient):
         if kind not in EVENT_TYPE_MAP:
             self.logger.warning("Received unknown event %r", kind)
             return
-        if self._stopped.is_set():
+        if self.is_stopping:
             return
         event = WatchedEvent(EVENT_TYPE_MAP[kind], self._state, self.unchroot(path))
         if self.runtime.monitor is not None and path not in OWN_PATHS:
@@ -415,7 +457,7 @@ class Member(KazooClient):
         return _each_of(self._child_watchers)
 
     def _session_callback(self, state: str) -> None:
-        """Overrides kazoo's, on the loop. The client's state changes, then requests fail, then watches go."""
+        """On the loop. The client's state changes, then requests fail, then watches go."""
         if self.is_renewing and state not in FINAL_STATES:
             self._go_on_renewing(state)
             return
@@ -426,13 +468,11 @@ class Member(KazooClient):
         if state == self._state:
             return
         was_closed = self._state in CLOSED_ERRORS
-        self._state = state
+        self._become(state)
         if state in CONNECTED_STATES:
-            self._live.set()
             self._lose_patience()
             self.owner.member_changed(self, state)
             return
-        self._live.clear()
         self.holdings.lost(request for request, *_ in self._pending)
         self._be_patient()
         self.owner.member_changed(self, state)
@@ -543,14 +583,6 @@ class Member(KazooClient):
                         "ended the connection",
                     )
                 )
-
-    def _reset(self) -> None:
-        """Overrides kazoo's, at its construction: the deques stay the same for ever."""
-        self.backlog = Backlog()
-        self._pending: deque[Pending] = deque()
-        self._reset_session()
-        self.last_zxid = 0
-        self._protocol_version = None
 
 
 def _each_of(table: dict[str, set[Watch]]) -> list[tuple[str, Watch]]:

@@ -21,7 +21,7 @@ from parkazoo.protocol.server_list import Server, spread
 from parkazoo.wire.attempt import ConnectAttempt, Steps, T
 from parkazoo.wire.dialogue import Authenticate
 from parkazoo.wire.exchange import Exchange
-from parkazoo.wire.handshake import Address, Established, programs_own, reach, shake_hands
+from parkazoo.wire.handshake import Address, Established, reach, shake_hands
 from parkazoo.wire.link import Link
 from parkazoo.wire.names import LookUp
 from parkazoo.wire.race import Outcome
@@ -158,7 +158,7 @@ class Move:
         """The server where the connection should be."""
         servers = _plain(self._member.hosts)
         stays = not self._must_leave()
-        if self._member._stopped.is_set() or self._is_programs_own():
+        if self._member.is_stopping or self._member.is_connected_otherwise():
             return self._server
         if stays and (self._server not in self._before or self._member.has_left_watches):
             return self._server  # a move would cost more than it gains
@@ -166,12 +166,6 @@ class Move:
             return self._server if stays else servers[self._failures % len(servers)]
         chances = spread(self._server, self._before or [self._server], servers)
         return random.choices([*chances], [*chances.values()])[0]
-
-    def _is_programs_own(self) -> bool:
-        """Whether a program's own function makes the connections."""
-        member = self._member
-        hook = member.connect_hook(member._connection._connect)
-        return hook is not None or programs_own(member.handler) is not None
 
     def _stay(self) -> None:
         link, self._before = self._link, []
@@ -232,7 +226,7 @@ class Move:
         """The last answer has come: ask the new server for the session."""
         member, sock = self._member, self._sock
         servers = _plain(member.hosts)
-        if member._stopped.is_set() or (member.has_left_watches and not self._must_leave()):
+        if member.is_stopping or (member.has_left_watches and not self._must_leave()):
             self._stay()
         elif (address.host, address.port) not in servers:  # any more
             self._fail(f"{address} has left the ensemble")

@@ -74,8 +74,8 @@ def _has_registration(
     member: Member, session: int, record: bytes, authenticate: Authenticate, host: str, attempt: ConnectAttempt
 ) -> Steps[bool | None]:
     """By a session of its own; None if the server is not the ensemble's, or does not say it."""
-    if member.use_ssl:
-        yield from secure(attempt, partial(make_context, member), host)
+    if member.tls.use_ssl:
+        yield from secure(attempt, partial(make_context, member.tls), host)
     answers: list[Any] = []
     questions = GetData(ENSEMBLE, None), Sync(CLIENTS), Exists(registration_path(session), None)
     try:

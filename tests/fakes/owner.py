@@ -5,15 +5,19 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from kazoo.client import KazooClient
+
+from parkazoo.compat.kazoo_member import KazooMember
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import Create
+from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.ops.creates import EPHEMERAL
 from parkazoo.protocol.placement import logical
 from parkazoo.protocol.registration import registration_path
 from parkazoo.wire.backlog import Backlog
 from parkazoo.wire.handler import ThreadingHandler
 from parkazoo.wire.link import Link
-from parkazoo.wire.member import Member
+from parkazoo.wire.member import MemberOptions
 from tests.handlers import make_handler
 
 LONG_S = 600.0  # a session time-out that no test waits for
@@ -112,27 +116,28 @@ def make_member(
     hook: Any = None,
     sasl: Any = None,
     **options: Any,
-) -> Member:
+) -> KazooMember:
     """A member called b.
 
-    :param hook: see :class:`Member`.
+    :param hook: see :class:`KazooMember`.
     """
     auth_data = {*options.pop("auth_data", ())}
     handler: ThreadingHandler = options.pop("handler", None) or make_handler()
-    options = {"timeout": LONG_S, "logger": owner.log} | options
-    return Member(
-        owner,
-        owner,
-        "b",
+    timeout_s: float = options.pop("timeout", LONG_S)
+    session: SessionId | None = options.pop("client_id", None)
+    kazoo = KazooClient(handler=handler, **options)  # has what is not given
+    common = MemberOptions(
         owner.unchroot,
         lambda name: owner.log,
-        hook or (lambda original: None),
-        sasl,
+        timeout_s,
         auth_data,
-        hosts=hosts,
-        handler=handler,
-        **options,
+        kazoo,
+        sasl,
+        kazoo._conn_retry,
+        bool(kazoo.read_only),
+        kazoo.randomize_hosts,
     )
+    return KazooMember(owner, owner, "b", hosts, session, common, handler, hook or (lambda original: None))
 
 
 class Emptied(Backlog):

@@ -518,7 +518,7 @@ class TestLook(unittest.TestCase):
         for gets, looks in ((1, 1), (2, 2)):
             with self.subTest(gets), Line() as line:
                 member = line.member
-                member._stopped.clear()
+                member.is_stopping = False
                 line.begin()
                 member.memory.take(ZnodeStat._make(STATS.unpack(stat(1, 5))))
                 member.memory.connected(0.0, 0, 5)

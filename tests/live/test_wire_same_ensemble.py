@@ -11,10 +11,9 @@ from unittest import mock
 from kazoo.exceptions import NoNodeError
 
 from parkazoo.errors import ClusterMapError
-from parkazoo.kazoo_private import CloseInstance, Exists, GetData
+from parkazoo.kazoo_private import CloseInstance, ConnectionHandler, Exists, GetData
 from parkazoo.wire import same_ensemble
 from parkazoo.wire.attempt import Steps
-from parkazoo.wire.connection import MemberConnection
 from tests.fakes.conversation import STAT, answer, connect_answer, data_answer, framed
 from tests.fakes.owner import LONG_S
 from tests.live.test_wire_connect import CONNECTED, HEADER, ConnectTest, Peer, Server, good, silent, swallowing
@@ -202,11 +201,12 @@ class TestSasl(ConnectTest):
             self.addCleanup(sock.close)
         self.before = sockets()
         with (
-            mock.patch.object(MemberConnection, "_authenticate_with_sasl", converse),
+            mock.patch.object(ConnectionHandler, "_authenticate_with_sasl", converse),
             self.connecting() as member,
         ):
+            member.sasl_options = {}
             threads = [
-                threading.Thread(target=member._connection._authenticate, args=(sock, host, DEADLINE_S))
+                threading.Thread(target=member.authenticate, args=(sock, host, DEADLINE_S))
                 for host, sock in ends.items()
             ]
             for thread in threads:

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 
-from kazoo.handlers.threading import SequentialThreadingHandler
-from kazoo.protocol.states import Callback, WatchedEvent
+from kazoo.protocol.states import WatchedEvent
 
 from parkazoo.engine.form_change import POLL_S
 from parkazoo.engine.holding import MOST_PAUSE_S
@@ -21,6 +20,7 @@ from parkazoo.wire.handshake import Address, shake_hands
 from parkazoo.wire.link import Link
 from parkazoo.wire.loop import READ
 from parkazoo.wire.member import Member
+from parkazoo.wire.running import RunningLoop
 from tests.explore.alone import Marks
 
 
@@ -32,8 +32,7 @@ class Timer:
 class Loop:
     """Calls are made when :meth:`run` is called. No time passes."""
 
-    read_sock = None
-    write_sock = object()
+    kind = "explored"
 
     def __init__(self) -> None:
         self._calls: deque[Callable[[], None]] = deque()
@@ -99,14 +98,11 @@ class Socket:
             self.on_ready(READ)
 
 
-class Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's, without threads: `callbacks` stands for its watch thread."""
+class Handler:
+    """`callbacks` stands for the watch thread of a kazoo handler."""
 
     def __init__(self) -> None:
         self.callbacks: deque[Callable[[], object]] = deque()
-
-    def dispatch_callback(self, callback: Callback) -> None:
-        self.callbacks.append(partial(callback.func, *callback.args))
 
 
 class Gate:
@@ -203,7 +199,7 @@ class Rounds:
 class Race:
     """One attempt at a time. Stands for :class:`parkazoo.wire.race.Race`."""
 
-    def __init__(self, member: Member, loop: Loop) -> None:
+    def __init__(self, member: Member, loop: RunningLoop) -> None:
         self._member = member
         self._loop = loop
         self.attempt: ConnectAttempt | None = None
@@ -223,7 +219,7 @@ class Race:
         self.sock = Socket()
         self.exchange = Exchange(member, member._pending, connection._read_watch_event, connection.logger)
         steps = shake_hands(member, address, self.sock, self.exchange, authenticate)  # type: ignore[arg-type]
-        attempt = ConnectAttempt(self._loop, steps, end, member.owner.have_mistaken)  # type: ignore[arg-type]
+        attempt = ConnectAttempt(self._loop, steps, end, member.owner.have_mistaken)
         if not attempt.has_ended:
             self.attempt = attempt
 
@@ -265,14 +261,12 @@ class Connection(MemberConnection):
         return False
 
     def start(self) -> None:
-        self.connection_closed.clear()
-        self.connection_stopped.clear()
+        self.is_running = True
         self.report = Silence()  # type: ignore[assignment]
         self._race = Race(self.client, self.client.runtime.loop)  # type: ignore[assignment]
         self._rounds = Rounds()  # type: ignore[assignment]
         self._move = Move()  # type: ignore[assignment]
         self._loop = self.client.runtime.loop
-        self._write_sock = Loop.write_sock
 
     @property
     def race(self) -> Race:

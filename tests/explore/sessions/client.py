@@ -12,6 +12,7 @@ from typing import NamedTuple, cast
 
 from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import KeeperState, WatchedEvent
+from kazoo.retry import KazooRetry
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.engine.form_change import MOST_POLLS
@@ -27,8 +28,9 @@ from parkazoo.protocol.server_list import CONFIG, Server
 from parkazoo.wire.exchange import CONNECTING
 from parkazoo.wire.handshake import Address
 from parkazoo.wire.log import DiscreetLog
-from parkazoo.wire.member import Member
+from parkazoo.wire.member import Member, MemberOptions
 from parkazoo.wire.patience import LOOKS
+from parkazoo.wire.tls import Tls
 from tests.explore.answers import freeze
 from tests.explore.scenario import Knows
 from tests.explore.sessions import bytes as said
@@ -235,19 +237,21 @@ class Client:
             session,
             self._runtime,  # type: ignore[arg-type]
             name,
-            logical,
-            lambda name: LOG,
-            lambda connect: None,
-            None,
-            set(),
-            hosts=hosts,
-            timeout=SESSION_TIMEOUT_S,
-            client_id=client_id,
-            handler=self._handler,
-            randomize_hosts=False,
-            logger=LOG,
+            hosts,
+            client_id,
+            MemberOptions(
+                logical,
+                lambda name: LOG,
+                SESSION_TIMEOUT_S,
+                set(),
+                Tls(),
+                None,
+                KazooRetry(),
+                False,
+                False,
+            ),
         )
-        member._connection = Connection(member, member._conn_retry, logger=DiscreetLog(LOG), sasl_options=None)
+        member._connection = Connection(member, DiscreetLog(LOG))
         self._made.append(member)
         return member
 
