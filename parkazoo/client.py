@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import time
 import warnings
 from contextlib import suppress
-from datetime import datetime, timezone
 from functools import partial
 from threading import get_ident
 from typing import TypeVar
@@ -20,7 +18,6 @@ from kazoo.exceptions import (
     WriterNotClosedException,
 )
 from kazoo.protocol.states import KazooState, KeeperState
-from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from parkazoo.compat.ensembles import AwaitedAnswer, time_out
 from parkazoo.compat.kazoo_member import KazooMember
@@ -29,15 +26,12 @@ from parkazoo.engine.session import Session
 from parkazoo.errors import ForkError
 from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED, Create, Exists
 from parkazoo.protocol.cluster_map import FIRST, format_hosts
-from parkazoo.protocol.ops.creates import EPHEMERAL
 from parkazoo.protocol.placement import MAP, logical
-from parkazoo.protocol.registration import encode_registration, registration_path
 from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import Request
 from parkazoo.structures.deferred import DefersWrites
 from parkazoo.structures.distributed_dict import Sharing
 from parkazoo.types.handlers import Event, Log
-from parkazoo.version import __version__
 from parkazoo.wire import loop as loops
 from parkazoo.wire.farewell import say_farewell
 from parkazoo.wire.handler import ThreadingHandler, start_handler, stop_handler
@@ -74,7 +68,6 @@ class ParKazooClient(DefersWrites, Sharing):
     """The number of this client's session: ephemerals of earlier ones may exist, but are not this session's."""
     _session: Session[KazooMember] | None = None
     _fork_error: ForkError | None = None  # in a child process
-    _since: tuple[int, str] = 0, ""  # the client's id, and when its session began
     _workers: tuple[object, ...] = ()  # the handler's, which call watches and completion callbacks
 
     def __repr__(self) -> str:
@@ -310,18 +303,7 @@ class ParKazooClient(DefersWrites, Sharing):
 
     def registration(self, session: int, client: int, epoch: int) -> Create:
         """See :meth:`parkazoo.engine.ports.Client.registration`."""
-        if self._since[0] != client:
-            self._since = client, datetime.now(timezone.utc).isoformat(timespec="seconds")
-        about = {
-            "epoch": epoch,
-            "version": __version__,
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "since": self._since[1],
-        }
-        acl = [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE] if self.auth_data else OPEN_ACL_UNSAFE
-        data = encode_registration(client, about)
-        return Create(registration_path(session), data, acl, EPHEMERAL)
+        return self._about.registration(session, client, epoch, bool(self.auth_data))
 
     def session_changed(self, state: str, ensemble: str) -> None:
         """Takes a new KeeperState of the whole client. The session calls it, one call at a time.

@@ -8,6 +8,7 @@ tests/repository/test_kazoo_private.py checks that kazoo still has each of them.
 
 from kazoo.exceptions import RolledBackError, RuntimeInconsistency
 from kazoo.handlers.utils import capture_exceptions
+from kazoo.hosts import collect_hosts
 from kazoo.loggingsupport import BLATHER
 from kazoo.protocol.connection import _CONNECTION_DROP as CONNECTION_DROP
 from kazoo.protocol.connection import _SESSION_EXPIRED as SESSION_EXPIRED
@@ -116,6 +117,7 @@ __all__ = [
     "Transaction",
     "Watch",
     "capture_exceptions",
+    "collect_hosts",
     "int_int_struct",
     "int_struct",
     "join",

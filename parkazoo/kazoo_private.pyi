@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 from kazoo.exceptions import RolledBackError as RolledBackError
 from kazoo.exceptions import RuntimeInconsistency as RuntimeInconsistency
 from kazoo.handlers.utils import capture_exceptions as capture_exceptions
+from kazoo.hosts import collect_hosts as collect_hosts
 from kazoo.protocol.connection import ConnectionHandler as ConnectionHandler
 from kazoo.protocol.connection import RWServerAvailable as RWServerAvailable
 from typing_extensions import Self

@@ -7,8 +7,8 @@ from typing import Any, Literal, overload
 from parkazoo.compat.creation import Creation, Unfinished, ensure_path
 from parkazoo.compat.reads import Reads
 from parkazoo.kazoo_private import Auth, Reconfig
-from parkazoo.protocol import requests
-from parkazoo.protocol.requests import check_bool, check_path, prefixed, set_data
+from parkazoo.protocol import asking
+from parkazoo.protocol.asking import check_bool, check_path, prefixed, set_data
 from parkazoo.recipe.delete import TreeDelete
 from parkazoo.recipe.transaction import RetriableTransaction
 from parkazoo.types import ACLs, AsyncResult, ZnodeStat
@@ -148,7 +148,7 @@ class KazooCalls(Reads):
         acl = self.default_acl or None if acl is None else acl
         result = self.handler.async_result()
         try:
-            request = requests.create(self.chroot, path, value, acl, ephemeral, sequence, makepath, include_data)
+            request = asking.create(self.chroot, path, value, acl, ephemeral, sequence, makepath, include_data)
         except ValueError as error:
             result.set_exception(error)
             return result
@@ -199,7 +199,7 @@ class KazooCalls(Reads):
 
     def set_acls_async(self, path: str, acls: ACLs, version: int = -1) -> AsyncResult[ZnodeStat]:
         """See :meth:`set_acls`."""
-        request = requests.set_acls(self.chroot, path, acls, version)
+        request = asking.set_acls(self.chroot, path, acls, version)
         result: AsyncResult[ZnodeStat] = self.handler.async_result()
         self._call(request, result)
         return result
@@ -222,7 +222,7 @@ class KazooCalls(Reads):
 
     def delete_async(self, path: str, version: int = -1) -> AsyncResult[bool]:
         """See :meth:`delete`; not recursive."""
-        request = requests.delete(self.chroot, path, version)
+        request = asking.delete(self.chroot, path, version)
         result: AsyncResult[bool] = self.handler.async_result()
         self._call(request, result)
         return result

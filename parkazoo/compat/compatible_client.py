@@ -25,10 +25,10 @@ from parkazoo.compat.kazoo_member import KazooMember
 from parkazoo.compat.listeners import Listeners
 from parkazoo.compat.monitor import make_monitor
 from parkazoo.engine.ports import RequestPort
+from parkazoo.protocol.asking import prefixed
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.order import children, node
 from parkazoo.protocol.placement import split
-from parkazoo.protocol.requests import prefixed
 from parkazoo.protocol.steps import PathRequest
 from parkazoo.recipe.barrier import Barrier, DoubleBarrier
 from parkazoo.recipe.buckets import Spread as _Spread
@@ -44,6 +44,7 @@ from parkazoo.types import ACLs, KazooRetry, handlers
 from parkazoo.types.client import Listener
 from parkazoo.types.handlers import Log
 from parkazoo.types.znodes import AsyncResult, Watch
+from parkazoo.wire.about import About
 from parkazoo.wire.handler import ThreadingHandler
 from parkazoo.wire.runtime import LoopRuntime
 
@@ -168,6 +169,7 @@ class CompatibleClient(KazooCalls):
             **kwargs,
         )
         self.monitor = make_monitor(listeners, counters, self.handler, self.unchroot, self.logger)
+        self._about = About()
         self.give_up_after_s = give_up_after
         self.has_total_order = consistency == "total"
         self._connection: Any = JointConnection(self._members, self._connection.sasl_options)

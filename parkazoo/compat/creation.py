@@ -15,9 +15,9 @@ from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
 
 from parkazoo.engine.ports import Reply
 from parkazoo.kazoo_private import Create, Create2
+from parkazoo.protocol.asking import checked_acl
 from parkazoo.protocol.placement import above, split
 from parkazoo.protocol.presence import Presence
-from parkazoo.protocol.requests import checked_acl
 
 
 class Creation:

@@ -13,9 +13,9 @@ from parkazoo.compat.calls import KazooCalls
 from parkazoo.compat.compatible_client import CompatibleClient
 from parkazoo.kazoo_private import GetData
 from parkazoo.monitoring import Counters
+from parkazoo.protocol.asking import prefixed
 from parkazoo.protocol.cluster_map import FIRST, ClusterMap
 from parkazoo.protocol.placement import ENSEMBLE, PINNED, split
-from parkazoo.protocol.requests import prefixed
 from parkazoo.protocol.states import CLOSED_ERRORS, kazoo_state
 from parkazoo.types.handlers import Handler
 

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any, Literal, overload
 
 from parkazoo.engine.ports import OnAnswer, Reply, give
-from parkazoo.protocol import requests
-from parkazoo.protocol.requests import get_data
+from parkazoo.protocol import asking
+from parkazoo.protocol.asking import get_data
 from parkazoo.types import ACL, AsyncResult, KazooClient, ZnodeStat
 from parkazoo.types.znodes import Watch
 
@@ -24,7 +24,7 @@ class Reads(KazooClient):
 
     def exists_async(self, path: str, watch: Watch | None = None) -> AsyncResult[ZnodeStat | None]:
         """See :meth:`exists`."""
-        request = requests.exists(self.chroot, path, watch)
+        request = asking.exists(self.chroot, path, watch)
         result: AsyncResult[ZnodeStat | None] = self.handler.async_result()
         self._call(request, result)
         return result
@@ -80,7 +80,7 @@ class Reads(KazooClient):
     ) -> AsyncResult[list[str] | tuple[list[str], ZnodeStat]]: ...
     def get_children_async(self, path: str, watch: Watch | None = None, include_data: bool = False) -> Any:
         """See :meth:`get_children`."""
-        request = requests.get_children(self.chroot, path, watch, include_data)
+        request = asking.get_children(self.chroot, path, watch, include_data)
         result = self.handler.async_result()
         self._call(request, result)
         return result
@@ -94,7 +94,7 @@ class Reads(KazooClient):
 
     def get_acls_async(self, path: str) -> AsyncResult[tuple[list[ACL], ZnodeStat]]:
         """See :meth:`get_acls`."""
-        request = requests.get_acls(self.chroot, path)
+        request = asking.get_acls(self.chroot, path)
         result: AsyncResult[tuple[list[ACL], ZnodeStat]] = self.handler.async_result()
         self._call(request, result)
         return result
@@ -110,7 +110,7 @@ class Reads(KazooClient):
     def sync_async(self, path: str) -> AsyncResult[str]:
         """See :meth:`sync`."""
         result: AsyncResult[str] = self.handler.async_result()
-        request = requests.sync(self.chroot, path)
+        request = asking.sync(self.chroot, path)
         self._call(request, OnAnswer(partial(_synced, super().unchroot(request.path), result)))
         return result
 

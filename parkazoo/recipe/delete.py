@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from contextlib import suppress
 from typing import Any
 
 from kazoo.exceptions import NoNodeError
@@ -31,35 +30,62 @@ class TreeDelete:
 
     def __init__(self, client: Any, path: str) -> None:
         self._client = client
-        self._unlisted = [_Znode(path, None)]
+        self._root = _Znode(path, None)
+        self._unlisted = [self._root]
         self._in_flight: deque[tuple[_Znode | None, Any]] = deque()  # listings of a znode, and deletes
+        self._listed: _Znode | None = self._root  # what the next answer lists; None: it is a delete's
+        self.result: bool | None = None
+        """At the end: True if there was nothing to delete; None otherwise, as in kazoo."""
 
     def run(self) -> bool | None:
-        """:returns: True if there was nothing to delete; None otherwise, as in kazoo.
+        """:returns: the result.
         :raises: the error of a listing or a delete; then up to MOST_IN_FLIGHT others may have been done.
         """
-        (root,) = self._unlisted
-        is_missing = False
-        while self._unlisted or self._in_flight:
-            while self._unlisted and len(self._in_flight) < MOST_IN_FLIGHT:
-                znode = self._unlisted.pop()
-                self._in_flight.append((znode, self._client.get_children_async(znode.path)))
-            listed, result = self._in_flight.popleft()
-            if listed is None:
-                with suppress(NoNodeError):
-                    result.get()
-                continue
+        issued = self.next(None)
+        while issued is not None:
+            answer: object
             try:
-                names = result.get()
-            except NoNodeError:
-                is_missing = listed is root
+                answer = issued.get()
+            except Exception as error:
+                answer = error
+            issued = self.next(answer)
+        return self.result
+
+    def next(self, answer: object) -> Any:
+        """Goes on.
+
+        :param answer: to the last of what this has returned, perhaps an exception; None at first.
+        :returns: what to wait for next; None at the end.
+        :raises: see :meth:`run`.
+        """
+        if answer is not None:
+            self._take(answer)
+        while self._unlisted and len(self._in_flight) < MOST_IN_FLIGHT:
+            znode = self._unlisted.pop()
+            self._in_flight.append((znode, self._client.get_children_async(znode.path)))
+        if not self._in_flight:
+            return None
+        self._listed, issued = self._in_flight.popleft()
+        return issued
+
+    def issued(self) -> list[Any]:
+        """What nobody has waited for yet."""
+        return [issued for _, issued in self._in_flight]
+
+    def _take(self, answer: object) -> None:
+        listed = self._listed
+        if isinstance(answer, Exception):
+            if not isinstance(answer, NoNodeError):
+                raise answer
+            if listed is not None:
+                self.result = True if listed is self._root else self.result
                 self._leave(listed)
-                continue
+        elif listed is not None:
+            names: Any = answer
             listed.children = len(names)
             self._unlisted += [_Znode(join(listed.path, name), listed) for name in names]
             if not names:
                 self._delete(listed)
-        return True if is_missing else None
 
     def _delete(self, znode: _Znode) -> None:
         self._in_flight.append((None, self._client.delete_async(znode.path)))

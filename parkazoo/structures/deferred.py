@@ -26,10 +26,10 @@ from parkazoo.engine.deferred.writes import (
 )
 from parkazoo.errors import GUARD, CrossEnsembleError, DeferredError
 from parkazoo.kazoo_private import Create, Delete, SetData
+from parkazoo.protocol.asking import checked_acl, prefixed
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.ops.batch import find_children
 from parkazoo.protocol.placement import CERTAIN
-from parkazoo.protocol.requests import checked_acl, prefixed
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.rights import own_acl
 from parkazoo.protocol.states import CLOSED_ERRORS

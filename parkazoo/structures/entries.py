@@ -10,8 +10,8 @@ from typing import Any
 from kazoo.exceptions import BadVersionError, NoAuthError, NoNodeError
 
 from parkazoo.kazoo_private import Create
+from parkazoo.protocol.asking import prefixed
 from parkazoo.protocol.placement import join
-from parkazoo.protocol.requests import prefixed
 from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.steps import IMPOSSIBLE
 from parkazoo.recipe.buckets import Spread

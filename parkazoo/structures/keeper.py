@@ -10,8 +10,8 @@ from typing import Any
 from kazoo.exceptions import AuthFailedError, ConnectionClosedError, ConnectionLoss, NoAuthError, NoNodeError
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent
 
+from parkazoo.protocol.asking import prefixed
 from parkazoo.protocol.placement import join
-from parkazoo.protocol.requests import prefixed
 from parkazoo.protocol.steps import IMPOSSIBLE
 from parkazoo.structures.entries import Entries, keys_of, life_of
 from parkazoo.structures.keys import EMPTY

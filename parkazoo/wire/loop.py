@@ -204,10 +204,10 @@ class Loop:
         try:
             call(*arguments)
         except Exception:
-            log.exception("Unhandled exception in %s", _name_of(call))
+            log.exception("Unhandled exception in %s", name_of(call))
 
 
-def _name_of(call: object) -> str:
+def name_of(call: object) -> str:
     """Without its arguments, which may hold a session's password."""
     while isinstance(call, partial):
         call = call.func

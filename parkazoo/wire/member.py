@@ -18,13 +18,12 @@ from kazoo.exceptions import (
     SessionExpiredError,
 )
 from kazoo.handlers.threading import SequentialThreadingHandler
-from kazoo.hosts import collect_hosts
 from kazoo.protocol.states import EVENT_TYPE_MAP, EventType, KeeperState, WatchedEvent
 from kazoo.retry import KazooRetry
 
 from parkazoo.engine.ports import OnAnswer, Owner, Reply
 from parkazoo.errors import RequestTooLargeError
-from parkazoo.kazoo_private import CloseInstance, GetChildren, GetChildren2, Transaction
+from parkazoo.kazoo_private import CloseInstance, GetChildren, GetChildren2, Transaction, collect_hosts
 from parkazoo.monitoring import WatchFired
 from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts

@@ -25,6 +25,7 @@ from parkazoo.kazoo_private import (
     prefix_root,
 )
 from parkazoo.protocol.ops.creates import EPHEMERAL, SEQUENCE
+from parkazoo.protocol.placement import logical
 
 # All raise TypeError for an argument of a wrong type, and ValueError for a path with `.` or `..` between slashes.
 
@@ -45,6 +46,14 @@ def checked_acl(acl: Any) -> Any:
     if acl and (isinstance(acl, ACL) or not isinstance(acl, (tuple, list))):
         raise TypeError("Invalid type for 'acl' (acl must be a tuple/list of ACL's")
     return OPEN_ACL_UNSAFE if acl is None else acl
+
+
+def unchrooted(chroot: str, path: str) -> str:
+    """The user's name for a path as a server names it: out of the mirror, below the chroot."""
+    path = logical(path)
+    if not chroot or not path.startswith(chroot):
+        return path
+    return path[len(chroot) :] or "/"
 
 
 def check_path(path: object) -> None:
