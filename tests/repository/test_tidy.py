@@ -27,6 +27,7 @@ SAME_FILE_NAMES = {
 }
 SAME_CLASS_NAMES = {
     "Lock": "kazoo's recipe, and a policy of a DistributedDict: users write both",
+    "ParKazooClient": "a client, and one for asyncio: users write both",
 }
 REPEATED = {
     "T": "each file has its type variables",

@@ -1,0 +1,333 @@
+"""ParKazooClient for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+import warnings
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Literal, TypeVar
+from weakref import WeakSet
+
+from kazoo.exceptions import AuthFailedError, ConfigurationError, ConnectionClosedError
+from kazoo.protocol.states import KeeperState
+from kazoo.retry import KazooRetry
+
+from parkazoo.aio.async_calls import AsyncCalls
+from parkazoo.aio.asyncio_runtime import AsyncioRuntime
+from parkazoo.aio.ending import Ending
+from parkazoo.engine.ports import Reply
+from parkazoo.engine.session import Session
+from parkazoo.errors import ForkError
+from parkazoo.kazoo_private import Create, Exists, collect_hosts, normpath
+from parkazoo.protocol.client_id import SessionId
+from parkazoo.protocol.cluster_map import FIRST, format_hosts
+from parkazoo.protocol.placement import MAP
+from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, kazoo_state
+from parkazoo.protocol.steps import Request
+from parkazoo.types import ACLs
+from parkazoo.types.client import Listener
+from parkazoo.types.handlers import Log
+from parkazoo.wire.about import About
+from parkazoo.wire.member import Member, MemberOptions
+from parkazoo.wire.tls import Tls
+
+UNSETTLED = KeeperState.CONNECTING
+CHROOT_TIMEOUT_S = 1.0
+ClientT = TypeVar("ClientT", bound="ParKazooClient")
+
+
+class ParKazooClient(AsyncCalls):
+    """A client of several ensembles, on the event loop that runs when it is started.
+
+    ``async with ParKazooClient(hosts) as zk`` starts and stops it. It has no thread and no task of its own. So a
+    loop that is blocked for the session timeout loses the session, for nobody pings meanwhile. Only the thread of
+    its loop may use it.
+
+    :class:`parkazoo.ParKazooClient` has what the two have in common: states, sessions and errors.
+    """
+
+    def __init__(
+        self,
+        hosts: str | list[str] = "127.0.0.1:2181",
+        timeout: float = 10.0,
+        *,
+        default_acl: ACLs | None = None,
+        auth_data: Iterable[tuple[str, str]] | None = None,
+        randomize_hosts: bool = True,
+        logger: Log | None = None,
+        give_up_after: float | None = None,
+        consistency: Literal["ensemble", "total"] = "ensemble",
+    ) -> None:
+        """:param hosts: ``"host:port,host:port/chroot"``, or a list of these parts: servers of any ensembles.
+        :param timeout: session timeout in seconds; servers have limits of their own.
+        :param default_acl: ACL of znodes created without one.
+        :param auth_data: schemes and credentials, such as ``("digest", "user:password")``.
+        :param randomize_hosts: try servers in any order.
+        :param give_up_after: seconds of SUSPENDED after which the client becomes LOST and gives up its sessions on
+            all ensembles. By default it stays SUSPENDED until the ensemble is back.
+        :param consistency: ``"total"``: the reads and writes of all clients made so have one order on all
+            ensembles; ``"ensemble"``: each ensemble has an order of its own.
+        :raises ValueError: `give_up_after` is not above 0, or `consistency` is neither of the two.
+        """
+        if give_up_after is not None and not give_up_after > 0:
+            raise ValueError(f"give_up_after must be seconds above 0, not {give_up_after!r}")
+        if consistency not in ("ensemble", "total"):
+            raise ValueError(f"consistency must be 'ensemble' or 'total', not {consistency!r}")
+        self.hosts, chroot = collect_hosts(hosts)
+        self.chroot = normpath(chroot) if chroot else ""
+        self.default_acl = default_acl
+        self.auth_data = set(auth_data or ())
+        self.randomize_hosts = randomize_hosts
+        self.logger: Log = logger or logging.getLogger("parkazoo")
+        self.session_timeout_s = float(timeout)
+        self.give_up_after_s = give_up_after
+        self.has_total_order = consistency == "total"
+        self.monitor = None
+        self.client_state: str = KeeperState.CLOSED
+        self._about = About()
+        self._listeners: dict[Listener, None] = {}
+        self._changes: set[asyncio.Future[None]] = set()  # who waits for a change of the state
+        self._loop: asyncio.AbstractEventLoop | None = None  # while the client runs
+        self._session: Session[Member] | None = None
+        self._ending: Ending | None = None
+        self._process = 0
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.describe_hosts()}{self.chroot} {self.client_state}>"
+
+    async def __aenter__(self: ClientT) -> ClientT:
+        """Starts the client, as :meth:`start` does."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stops the client, whatever the block raised."""
+        await self.stop()
+
+    # ---- the session -----------------------------------------------------------------------------
+
+    async def start(self, timeout: float = 15) -> None:
+        """Connects to the first ensemble that answers, and reads the cluster map there.
+
+        After an error nothing keeps running; nor if it is cancelled.
+
+        :param timeout: seconds to wait.
+        :raises ClusterMapError: the map is missing, damaged, of a newer format, or does not fit the servers; at
+            once.
+        :raises AuthFailedError: the servers refuse the credentials.
+        :raises TimeoutError: it names the servers that were not reached, and why.
+        :raises RuntimeError: the client runs on another loop.
+        """
+        if self._ending is not None:
+            await asyncio.wait([self._ending.end])
+        session = self._begin()
+        try:
+            await self._settle(timeout)
+            if not self.connected:
+                raise self._failure(session, timeout)
+        except BaseException:
+            await self.stop()
+            raise
+        if self.chroot and await self._lacks_chroot():
+            warnings.warn(
+                "No chroot path exists, the chroot path should be created before normal use.", stacklevel=2
+            )
+
+    def _begin(self) -> Session[Member]:
+        loop = asyncio.get_running_loop()
+        session = self._session
+        if session is not None and self._loop is not None:
+            if self._loop is loop:
+                return session
+            if not self._loop.is_closed():
+                raise RuntimeError("the client runs on another event loop: stop it there first")
+            session.abandon(ConnectionClosedError("its event loop was closed before the client was stopped"))
+        self._process = os.getpid()
+        self._loop = loop
+        self._runtime = AsyncioRuntime(loop)
+        self.client_state = KeeperState.CONNECTING
+        self._session = Session(self, self._runtime, self._make_member, None)
+        _started.add(self)
+        self._session.begin()
+        return self._session
+
+    async def _settle(self, timeout_s: float) -> None:
+        """Wait until it is connected, or will not be."""
+        deadline_s = asyncio.get_running_loop().time() + timeout_s
+        while self.client_state == UNSETTLED:
+            change = self._new_future()
+            self._changes.add(change)
+            try:
+                rest_s = deadline_s - asyncio.get_running_loop().time()
+                if not (await asyncio.wait([change], timeout=max(0.0, rest_s)))[0]:
+                    return
+            finally:
+                self._changes.discard(change)
+
+    def _failure(self, session: Session[Member], timeout_s: float) -> Exception:
+        """Why it is not connected."""
+        if session.failure is not None:
+            return session.failure
+        if self.client_state == KeeperState.AUTH_FAILED:
+            return AuthFailedError()
+        if self.client_state == KeeperState.CLOSED:
+            return ConnectionClosedError("the client was stopped")
+        message = (
+            f"Connection time-out: no session with {session.roster.describe_missing()} within {timeout_s} s: "
+            f"are the servers running and reachable, and is {MAP} right? See `parkazoo map check`"
+        )
+        if session.roster.cluster_map is None:
+            message += ". Servers of any ensemble will do: give some of several in hosts"
+        return TimeoutError(message)
+
+    async def _lacks_chroot(self) -> bool:
+        """Whether the chroot certainly does not exist. It waits a second at most for an ensemble."""
+        answer = self._ask(Exists(self.chroot, None))
+        await asyncio.wait([answer], timeout=CHROOT_TIMEOUT_S)
+        if not answer.done():
+            answer.cancel()
+            return False
+        return answer.exception() is None and answer.result() is None
+
+    async def stop(self) -> None:
+        """Finishes the operations that were issued, then closes the sessions on all ensembles and so deletes their
+        ephemerals. Each watch gets the event NONE.
+
+        It takes at most the session timeout for each of the two, or ten seconds for the second if that is longer.
+        If it is cancelled, it goes on by itself.
+
+        :raises WriterNotClosedException: a server has not answered within that time.
+        """
+        if self._ending is None:
+            session = self._session
+            if session is None or self._loop is None:
+                return
+            self._ending = Ending(session, self._runtime, self.session_timeout_s, self.connected, self._have_ended)
+        await asyncio.shield(self._ending.end)
+
+    def _have_ended(self) -> None:
+        assert self._session is not None
+        self._session.drop_watches(KeeperState.CLOSED)  # now: the next start may be on another loop
+        self._loop = self._ending = None
+        if self.client_state not in CLOSED_ERRORS:
+            self._change(KeeperState.CLOSED)
+
+    @property
+    def connected(self) -> bool:
+        """Returns whether the client is connected."""
+        return self.client_state in CONNECTED_STATES
+
+    @property
+    def state(self) -> str:
+        """Returns the client's KazooState."""
+        return kazoo_state(self.client_state)
+
+    def add_listener(self, listener: Listener) -> None:
+        """Adds a plain function, which the loop calls with each new KazooState; one that returns True is removed.
+
+        It is called before any later answer wakes its task.
+        """
+        if not callable(listener):
+            raise ConfigurationError("listener must be callable")
+        if inspect.iscoroutinefunction(listener):
+            raise TypeError("a listener is a plain function, not a coroutine function")
+        self._listeners[listener] = None
+
+    def remove_listener(self, listener: Listener) -> None:
+        """Removes a listener, if it is one."""
+        self._listeners.pop(listener, None)
+
+    def _change(self, state: str) -> None:
+        before, self.client_state = self.state, state
+        for change in self._changes:
+            if not change.done():
+                change.set_result(None)
+        if self.state != before:
+            for listener in list(self._listeners):
+                self._tell(listener, self.state)
+
+    def _tell(self, listener: Listener, state: str) -> None:
+        try:
+            if listener(state) is True:
+                self.remove_listener(listener)
+        except Exception:
+            self.logger.exception("Error in connection state listener")
+
+    # ---- requests --------------------------------------------------------------------------------
+
+    def _call(self, request: Request, reply: Reply) -> None:
+        """Issues a request."""
+        state, session = self.client_state, self._session
+        if session is None or state in CLOSED_ERRORS:
+            failure = None if session is None else session.failure
+            reply.set_exception(failure or CLOSED_ERRORS.get(state, ConnectionClosedError)())
+        else:
+            session.call(request, reply)
+
+    def _new_future(self) -> asyncio.Future[Any]:
+        return (self._loop or asyncio.get_running_loop()).create_future()
+
+    # ---- for the session: see parkazoo.engine.ports.Client ---------------------------------------
+
+    def describe_hosts(self) -> str:
+        """Returns the hosts of the next start as ``"h:p,h:p"``."""
+        return format_hosts(self.hosts)
+
+    def registration(self, session: int, client: int, epoch: int) -> Create:
+        """See :meth:`parkazoo.engine.ports.Client.registration`."""
+        return self._about.registration(session, client, epoch, bool(self.auth_data))
+
+    def session_changed(self, state: str, ensemble: str) -> None:
+        """See :meth:`parkazoo.engine.ports.Client.session_changed`."""
+        if state != self.client_state:
+            self._change(state)
+
+    def _make_member(self, session: Session[Member], name: str, hosts: str, client_id: SessionId | None) -> Member:
+        options = MemberOptions(
+            self.unchroot,
+            self._logger_for,
+            self.session_timeout_s,
+            self.auth_data,
+            Tls(),
+            None,
+            KazooRetry(max_tries=-1),
+            False,
+            self.randomize_hosts,
+        )
+        return Member(session, self._runtime, name, hosts, client_id, options)
+
+    def _logger_for(self, name: str) -> Log:
+        is_known = name != FIRST and isinstance(self.logger, logging.Logger)
+        return self.logger.getChild(name) if is_known and isinstance(self.logger, logging.Logger) else self.logger
+
+    # ---- a fork ----------------------------------------------------------------------------------
+
+    def abandon(self) -> None:
+        """Ends the client in a child process, just after the fork, and leaves the parent's session alone."""
+        session = self._session
+        if session is None or self._loop is None:
+            return
+        error = ForkError(
+            f"this client is connected in process {self._process}; its child {os.getpid()} needs a client of its "
+            "own, made after the fork"
+        )
+        self._loop = self._ending = None
+        self.client_state = KeeperState.CLOSED
+        session.abandon(error)
+
+
+_started: WeakSet[ParKazooClient] = WeakSet()
+
+
+def _abandon_all() -> None:
+    for client in list(_started):
+        client.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_all)

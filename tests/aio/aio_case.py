@@ -1,0 +1,53 @@
+"""What the tests of the asyncio client share: ensembles in memory, on the loop of the test."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import unittest
+from collections.abc import Callable
+from typing import Any
+
+from parkazoo.aio import ParKazooClient
+from tests.fakes.zookeeper import Ensembles
+
+DEADLINE_S = 60.0
+POLL_S = 0.002
+
+
+async def until(condition: Callable[[], Any], what: str) -> None:
+    """Waits until a condition holds."""
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not condition():
+        if time.monotonic() > deadline_s:
+            raise AssertionError(f"{what}: not within {DEADLINE_S:g} s")
+        await asyncio.sleep(POLL_S)
+
+
+class AioCase(unittest.IsolatedAsyncioTestCase):
+    """Each test has ensembles of its own, and clients that end with it. Its loop is in debug mode."""
+
+    ensembles = 3
+
+    async def asyncSetUp(self) -> None:
+        self.stack = contextlib.AsyncExitStack()
+        self.addAsyncCleanup(self.stack.aclose)
+        self.cluster = await self.stack.enter_async_context(Ensembles(self.ensembles))
+        self.mistakes: list[dict[str, Any]] = []  # what nobody has caught
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: self.mistakes.append(context))
+        self.addCleanup(lambda: self.assertEqual(self.mistakes, []))
+
+    def client(self, chroot: str = "", **options: Any) -> ParKazooClient:
+        client = ParKazooClient(self.cluster.hosts + chroot, **options)
+        self.stack.push_async_callback(client.stop)
+        return client
+
+    async def started(self, chroot: str = "", **options: Any) -> ParKazooClient:
+        client = self.client(chroot, **options)
+        await client.start(DEADLINE_S)
+        return client
+
+    def ensemble_of(self, path: str) -> int:
+        """Where a znode is."""
+        return next(at for at, nodes in enumerate(self.cluster.model.nodes) if path in nodes)

@@ -1,0 +1,308 @@
+"""The life of the asyncio client: start, states, stop, on one loop and on the next."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import unittest
+from functools import partial
+from typing import Any
+from unittest import mock
+
+from kazoo.exceptions import (
+    ConfigurationError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    NoNodeError,
+    SessionExpiredError,
+)
+from kazoo.protocol.states import KazooState
+
+from parkazoo.aio import ParKazooClient
+from parkazoo.aio.asyncio_loop import AsyncioLoop
+from parkazoo.errors import ClusterMapError, ForkError
+from parkazoo.kazoo_private import Close, Delete
+from parkazoo.protocol.placement import MAP
+from tests.aio.aio_case import DEADLINE_S, AioCase, until
+from tests.fakes.zookeeper import Ensembles
+
+CONNECTED, SUSPENDED, LOST = KazooState.CONNECTED, KazooState.SUSPENDED, KazooState.LOST
+
+
+class TestStart(AioCase):
+    async def test_no_thread_and_no_task(self) -> None:
+        zk, before = self.client(), {*threading.enumerate()}
+        async with zk:
+            await asyncio.gather(*(zk.ensure_path(f"/{each}/x") for each in range(12)))
+            others = [
+                each for each in asyncio.all_tasks() if "Ensembles" not in repr(each)
+            ]  # the servers' have theirs
+            self.assertEqual(others, [asyncio.current_task()])
+            self.assertLessEqual({*threading.enumerate()}, before)
+            self.assertEqual((zk.connected, zk.state), (True, CONNECTED))
+        self.assertEqual((zk.connected, zk.state), (False, LOST))
+
+    async def test_again_while_it_runs(self) -> None:
+        zk = await self.started()
+        await asyncio.gather(zk.start(), zk.start())
+        self.assertTrue(zk.connected)
+
+    async def test_nobody_answers(self) -> None:
+        self.cluster.away = {0, 1, 2}
+        zk = self.client()
+        with self.assertRaisesRegex(TimeoutError, "no session with .* within 0.2 s.*several in hosts"):
+            await zk.start(0.2)
+        self.assertEqual((zk.state, zk.client_state), (LOST, "CLOSED"))
+        self.cluster.away = set()
+        await zk.start(DEADLINE_S)
+        self.assertTrue(zk.connected)
+
+    async def test_a_map_that_is_missing(self) -> None:
+        for at in range(3):
+            self.cluster.model.execute(at, Delete(MAP, -1))
+        zk = self.client()
+        with self.assertRaises(ClusterMapError):
+            await zk.start(DEADLINE_S)
+        with self.assertRaises(ClusterMapError):
+            await zk.get("/")
+
+    async def test_cancelled(self) -> None:
+        """Nothing is left, and it can be started again."""
+        self.cluster.mute = {0, 1, 2}
+        zk = self.client()
+        task = asyncio.create_task(zk.start())
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await task
+        self.assertEqual(zk.client_state, "CLOSED")
+        self.cluster.mute = set()
+        await zk.start(DEADLINE_S)
+        self.assertEqual((await zk.get("/"))[0], b"")
+
+    async def test_names(self) -> None:
+        """They are looked up on a thread, for that may block."""
+        hosts = self.cluster.hosts.replace("127.0.0.1", "localhost")
+        async with ParKazooClient(hosts) as zk:
+            self.assertEqual((await zk.get("/"))[0], b"")
+
+    async def test_requests_wait_for_the_session(self) -> None:
+        zk = self.client()
+        start = asyncio.create_task(zk.start(DEADLINE_S))
+        await asyncio.sleep(0)
+        made = zk.create_async("/a")
+        self.assertEqual(await made, "/a")
+        await start
+
+    async def test_options(self) -> None:
+        for error, options in (
+            (ValueError, {"give_up_after": 0}),
+            (ValueError, {"consistency": "eventual"}),
+            (TypeError, {"use_ssl": True}),
+            (TypeError, {"handler": None}),
+        ):
+            with self.assertRaises(error):
+                ParKazooClient(self.cluster.hosts, **options)  # type: ignore[arg-type]  # a user's mistakes
+
+    async def test_one_order(self) -> None:
+        zk = await self.started(consistency="total")
+        await asyncio.gather(*(zk.create(f"/{each}/x", b"1", makepath=True) for each in range(12)))
+        values = await asyncio.gather(*(zk.get(f"/{each}/x") for each in range(12)))
+        self.assertEqual({value for value, _ in values}, {b"1"})
+
+
+class TestStates(AioCase):
+    async def asyncSetUp(self) -> None:
+        await super().asyncSetUp()
+        self.seen: list[str] = []
+
+    async def holding(self, **options: Any) -> ParKazooClient:
+        """A client with an ephemeral, whose ensemble it cannot miss."""
+        zk = self.client(**options)
+        zk.add_listener(self.seen.append)
+        await zk.start(DEADLINE_S)
+        await zk.create("/e", ephemeral=True)
+        return zk
+
+    async def test_a_lost_connection(self) -> None:
+        zk = await self.holding()
+        self.cluster.cut(self.ensemble_of("/e"))
+        await until(lambda: self.seen == [CONNECTED, SUSPENDED, CONNECTED], "it is back")
+        self.assertIsNotNone(await zk.exists("/e"))
+
+    async def test_an_expired_session(self) -> None:
+        zk = await self.holding()
+        told: list[Any] = []
+        await zk.get("/", told.append)
+        get = zk.get_async("/e")
+        self.cluster.expire(self.ensemble_of("/e"))
+        with self.assertRaises((ConnectionLoss, SessionExpiredError)):
+            await get
+        await until(lambda: self.seen[-1:] == [CONNECTED] and LOST in self.seen, "it begins anew")
+        self.assertEqual([each.type for each in told], ["NONE"])
+        with self.assertRaises(NoNodeError):
+            await zk.get("/e")
+
+    async def test_it_gives_up(self) -> None:
+        zk = await self.holding(give_up_after=0.1)
+        at = self.ensemble_of("/e")
+        self.cluster.away = {at}
+        self.cluster.cut(at)
+        await until(lambda: LOST in self.seen, "it gives up")
+        self.cluster.away = set()
+        await until(lambda: zk.connected, "it begins anew")
+
+    async def test_listeners(self) -> None:
+        zk = self.client()
+
+        def once(state: str) -> bool:
+            self.seen.append(state)
+            return True
+
+        def wrong(state: str) -> None:
+            raise LookupError
+
+        async def coroutine(state: str) -> None:
+            raise AssertionError
+
+        zk.add_listener(once)
+        zk.add_listener(wrong)
+        with self.assertRaises(ConfigurationError):
+            zk.add_listener(7)  # type: ignore[arg-type]  # a user's mistake
+        with self.assertRaisesRegex(TypeError, "coroutine"):
+            zk.add_listener(coroutine)
+        with self.assertLogs("parkazoo", "ERROR"):
+            await zk.start(DEADLINE_S)
+        zk.remove_listener(wrong)
+        zk.remove_listener(wrong)
+        await zk.stop()
+        self.assertEqual(self.seen, [CONNECTED])
+
+
+class TestStop(AioCase):
+    async def test_in_each_state(self) -> None:
+        zk = self.client()
+        await zk.stop()
+        start = asyncio.create_task(zk.start(DEADLINE_S))
+        await asyncio.sleep(0)
+        await zk.stop()
+        with self.assertRaises(ConnectionClosedError):
+            await start
+        await zk.start(DEADLINE_S)
+        await asyncio.gather(zk.stop(), zk.stop())
+        await zk.stop()
+        with self.assertRaises(ConnectionClosedError):
+            await zk.get("/")
+
+    async def test_what_was_issued_is_done(self) -> None:
+        zk = await self.started()
+        await asyncio.gather(*(zk.create(f"/{each}") for each in range(12)))
+        made = [zk.create_async(f"/{each}/x") for each in range(12)]
+        await zk.stop()
+        self.assertEqual([each.result() for each in made], [f"/{each}/x" for each in range(12)])
+
+    async def test_ephemerals_end(self) -> None:
+        zk, other = await self.started(), await self.started()
+        await zk.create("/e", ephemeral=True)
+        await zk.stop()
+        self.assertIsNone(await other.exists("/e"))
+
+    async def test_cancelled(self) -> None:
+        """It goes on by itself."""
+        zk = await self.started()
+        await zk.create("/e", ephemeral=True)
+        stop = asyncio.create_task(zk.stop())
+        await asyncio.sleep(0)
+        stop.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await stop
+        await until(lambda: zk.client_state == "CLOSED", "the end")
+        self.assertFalse(any("/e" in nodes for nodes in self.cluster.model.nodes))
+        await zk.start(DEADLINE_S)
+        self.assertTrue(zk.connected)
+
+    async def test_an_ensemble_that_is_away(self) -> None:
+        """What waits for it has failed."""
+        zk = await self.started()
+        await zk.create("/a")
+        at = self.ensemble_of("/a")
+        self.cluster.away = {at}
+        self.cluster.cut(at)
+        await until(lambda: not self.cluster.is_connected(at), "the cut")
+        change = zk.set_async("/a", b"1")
+        await zk.stop()
+        with self.assertRaises(ConnectionLoss):
+            await change
+
+
+class TestLoops(unittest.TestCase):
+    def setUp(self) -> None:
+        self.zk = ParKazooClient()
+
+    async def run_once(self, *, stops: bool = True) -> None:
+        async with Ensembles() as cluster:
+            self.zk.hosts = ParKazooClient(cluster.hosts).hosts
+            await self.zk.start(DEADLINE_S)
+            await self.zk.create("/a")
+            self.assertEqual((await self.zk.get("/a"))[0], b"")
+            if stops:
+                await self.zk.stop()
+
+    def test_one_after_the_other(self) -> None:
+        for _ in range(2):
+            asyncio.run(self.run_once(), debug=True)
+
+    def test_a_loop_that_was_closed_before(self) -> None:
+        asyncio.run(self.run_once(stops=False))
+        asyncio.run(self.run_once(), debug=True)
+
+    def test_two_at_once(self) -> None:
+        async def main() -> None:
+            async with Ensembles() as cluster:
+                zk = ParKazooClient(cluster.hosts)
+                await zk.start(DEADLINE_S)
+                with self.assertRaisesRegex(RuntimeError, "another event loop"):
+                    await asyncio.to_thread(asyncio.run, zk.start())
+                await zk.stop()
+
+        asyncio.run(main())
+
+    def test_without_a_loop(self) -> None:
+        with self.assertRaisesRegex(RuntimeError, "no running event loop"):
+            self.zk.get_async("/")
+
+
+class TestFork(AioCase):
+    async def test_in_the_child(self) -> None:
+        """The parent's session is left alone, and nothing is sent."""
+        zk = await self.started()
+        self.cluster.requests.clear()
+        zk.abandon()
+        with self.assertRaisesRegex(ForkError, "needs a client of its own"):
+            await zk.get("/")
+        await zk.stop()
+        self.assertEqual(self.cluster.requests, [])
+        self.assertFalse(any(isinstance(each, Close) for each in self.cluster.requests))
+
+
+class TestLoop(unittest.IsolatedAsyncioTestCase):
+    async def asyncSetUp(self) -> None:
+        self.loop = AsyncioLoop(asyncio.get_running_loop())
+
+    async def test_no_secret_in_the_log(self) -> None:
+        def wrong(secret: str) -> None:
+            raise LookupError
+
+        with self.assertLogs("parkazoo.aio.asyncio_loop", "ERROR") as logs:
+            self.loop.call(partial(wrong, "pass-word"))
+            await asyncio.sleep(0)
+        self.assertNotIn("pass-word", logs.records[0].getMessage())
+
+    async def test_a_closed_socket(self) -> None:
+        sock = socket.socket()
+        sock.close()
+        with self.assertRaises(ValueError):
+            self.loop.watch(sock, mock.Mock())
+        with self.assertRaises(KeyError):
+            self.loop.forget(sock)
