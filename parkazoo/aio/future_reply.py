@@ -19,6 +19,11 @@ class FutureReply:
         self._future = future
         self._change = change
 
+    @property
+    def is_abandoned(self) -> bool:
+        """See :func:`parkazoo.engine.ports.is_abandoned`."""
+        return self._future.cancelled()
+
     def set(self, value: object = None) -> None:
         if not self._future.done():
             self._future.set_result(value if self._change is None else self._change(value))

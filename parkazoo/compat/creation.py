@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
 
-from parkazoo.engine.ports import Reply
+from parkazoo.engine.ports import Reply, is_abandoned
 from parkazoo.kazoo_private import Create, Create2
 from parkazoo.protocol.asking import checked_acl
 from parkazoo.protocol.placement import above, split
@@ -35,6 +35,11 @@ class Creation:
         self._request = request
         self._makes_above = makes_above
         self._reply = reply
+
+    @property
+    def is_abandoned(self) -> bool:
+        """See :func:`parkazoo.engine.ports.is_abandoned`. Levels above it may have been made."""
+        return is_abandoned(self._reply)
 
     def begin(self) -> None:
         try:

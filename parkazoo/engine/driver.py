@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 from parkazoo.engine.gather import Gather, Slot
-from parkazoo.engine.ports import OnAnswer, Reply, RequestPort, give
+from parkazoo.engine.ports import AbandonedError, OnAnswer, Reply, RequestPort, give, is_abandoned
 from parkazoo.engine.read_reply import ReadReply
 from parkazoo.engine.serial import Serial
 from parkazoo.kazoo_private import Exists, Sync, Transaction
@@ -35,9 +35,12 @@ PATHS_NAMED = 5  # paths in an error
 
 
 class _Run(Turn):
-    """An operation on its way. It is the reply to its own step if it has sent a single request."""
+    """An operation on its way. It is the reply to its own step if it has sent a single request.
 
-    __slots__ = ("_context", "_driver", "_generator", "_plan", "_reply", "order", "request")
+    :ivar has_begun: something was sent for it, or may have been.
+    """
+
+    __slots__ = ("_context", "_driver", "_generator", "_plan", "_reply", "has_begun", "order", "request")
 
     def __init__(
         self,
@@ -56,6 +59,7 @@ class _Run(Turn):
         self._plan = plan
         self.request = request
         self._reply = reply
+        self.has_begun = operation is not None
         self._generator: Operation[object] = operation or plan.operation(driver.context, request)
 
     @property
@@ -68,11 +72,26 @@ class _Run(Turn):
         """That may keep it."""
         return self._context.hold
 
+    @property
+    def is_abandoned(self) -> bool:
+        """See :func:`is_abandoned`."""
+        return not self.has_begun and is_abandoned(self._reply)
+
+    def go_on(self) -> None:
+        """After a hold."""
+        if self.is_abandoned:
+            self.fail(AbandonedError())
+        else:
+            self.advance([])
+
     def start(self) -> None:
         """Start after others, and give up the claims that do not outlast the first request.
 
         One of an older form keeps them, so that it is known when it has ended.
         """
+        if self.is_abandoned:
+            self.fail(AbandonedError())
+            return
         is_older = self.order is not self._driver.order
         lasting = self._plan.lasting(self._context, self.request) if self.claims and not is_older else None
         self.advance(None)
@@ -80,9 +99,14 @@ class _Run(Turn):
             self._driver.leave(self, with_prefixes(lasting))
 
     def set(self, value: object = None) -> None:
+        self.has_begun = True
         self.advance([value])
 
     def set_exception(self, exception: Exception) -> None:
+        if isinstance(exception, AbandonedError):
+            self.fail(exception)
+            return
+        self.has_begun = True
         self.advance([exception])
 
     def advance(self, answers: list[object] | None) -> None:
@@ -335,7 +359,7 @@ class Driver:
             if run.hold is None or not run.hold.keep(run):
                 run.advance([])
             return
-        gather = Gather(steps, self._lock, run.advance)
+        gather = Gather(steps, self._lock, run)
         for index, (ensemble, request) in enumerate(steps):
             self.members[ensemble].submit(request, Slot(gather, index))
 

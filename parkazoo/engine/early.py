@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
-from parkazoo.engine.ports import Reply
+from parkazoo.engine.ports import AbandonedError, Reply, give, is_abandoned, note_kept
 from parkazoo.protocol.steps import Request
 
 RequestT = TypeVar("RequestT", bound=Request)
@@ -38,6 +38,7 @@ class Early(Generic[RequestT]):
         with self._lock:
             pass_on = self._pass_on
             if pass_on is None and (error := self._refusal()) is None:
+                note_kept(reply)
                 self._kept.append((request, reply))
                 return
         if pass_on is not None:
@@ -46,7 +47,7 @@ class Early(Generic[RequestT]):
             reply.set_exception(error)
 
     def open(self, pass_on: Callable[[RequestT, Reply | None], None]) -> None:
-        """Pass on the kept calls, and from then on all calls."""
+        """Pass on the kept calls for whose answers somebody waits, and from then on all calls."""
         while True:
             with self._lock:
                 if not self._kept:
@@ -54,7 +55,10 @@ class Early(Generic[RequestT]):
                     return
                 kept, self._kept = self._kept, []
             for request, reply in kept:
-                pass_on(request, reply)
+                if is_abandoned(reply):
+                    give(reply, AbandonedError())
+                else:
+                    pass_on(request, reply)
 
     def fail(self, make_error: Callable[[], Exception | None] | None = None) -> None:
         """Answer the kept calls.

@@ -54,7 +54,7 @@ class Gate:
         self._kept = Early(self._make_lock(), self._refusal)
 
     def open(self) -> None:
-        """Pass on the kept calls, and all later ones."""
+        """Pass on the kept calls, as :meth:`Early.open` does, and all later ones."""
         if self._kept is not None:
             self._kept.open(self._pass_on)
             self._kept = None

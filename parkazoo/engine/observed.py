@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from parkazoo.engine.ports import Meter, OperationMeter, Reply, RequestPort
+from parkazoo.engine.ports import Meter, OperationMeter, Reply, RequestPort, is_abandoned, note_kept
 from parkazoo.kazoo_private import Auth, Transaction
 from parkazoo.protocol.once import Once
 from parkazoo.protocol.steps import Request, WireRequest, failure
@@ -77,6 +77,15 @@ class _ObservedRequest:
         self._reply = reply
         self._began_s = port.now_s()
 
+    @property
+    def is_abandoned(self) -> bool:
+        """See :func:`is_abandoned`."""
+        return is_abandoned(self._reply)
+
+    def note_kept(self) -> None:
+        """See :func:`note_kept`."""
+        note_kept(self._reply)
+
     def set(self, value: object = None) -> None:
         request, port = self._request, self._port
         try:
@@ -131,6 +140,11 @@ class ObservedOperation:
         self._reply = reply
         self.requests = 0
         self._began_s = operations.now_s()
+
+    @property
+    def is_abandoned(self) -> bool:
+        """See :func:`is_abandoned`."""
+        return is_abandoned(self._reply)
 
     def set(self, value: object = None) -> None:
         try:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
+from kazoo.exceptions import ConnectionLoss
 from kazoo.protocol.states import WatchedEvent
 
 from parkazoo.kazoo_private import Create
@@ -25,6 +26,26 @@ class Reply(Protocol):
 
     def set(self, value: object = None) -> None: ...
     def set_exception(self, exception: Exception) -> None: ...
+
+
+class AbandonedError(ConnectionLoss):
+    """Nobody waited for the answer any more when the request could be sent: it was not."""
+
+
+def is_abandoned(reply: object) -> bool:
+    """Whether nobody waits for an answer any more. Then what was not sent for it is not to be.
+
+    Whoever has kept a request asks, and then sends it unless it is abandoned. A reply that can tell has an
+    attribute of that name. It is False once something was sent: that is finished.
+    """
+    return bool(getattr(reply, "is_abandoned", False))
+
+
+def note_kept(reply: object) -> None:
+    """A request is kept: whoever keeps it asks, before it is sent, whether it is abandoned."""
+    note = getattr(reply, "note_kept", None)
+    if note is not None:
+        note()
 
 
 class OnAnswer:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from kazoo.exceptions import NoNodeError
 
-from parkazoo.engine.ports import Reply
+from parkazoo.engine.ports import AbandonedError, Reply, is_abandoned
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.ops.brief import Brief, First, is_whole, rest_of
 from parkazoo.protocol.order import Order
@@ -56,6 +56,11 @@ class ReadReply:
         """The reply to the operation."""
         return self._reply
 
+    @property
+    def is_abandoned(self) -> bool:
+        """See :func:`is_abandoned`."""
+        return self._is_first and is_abandoned(self._reply)
+
     def set(self, value: Any = None) -> None:
         d, _, mode, guess, since = self._first
         if self._is_first:
@@ -74,7 +79,7 @@ class ReadReply:
 
     def set_exception(self, exception: Exception) -> None:
         d, _, mode, _, _ = self._first
-        if self._is_first:
+        if self._is_first and not isinstance(exception, AbandonedError):
             self._context.answered(d.home.ensemble, exception)
             if isinstance(exception, NoNodeError) and d.certainty < CERTAIN:
                 self._go_on(exception)

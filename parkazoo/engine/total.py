@@ -16,7 +16,7 @@ from typing import overload
 from kazoo.exceptions import NotReadOnlyCallError
 
 from parkazoo.engine.driver import Driver
-from parkazoo.engine.ports import OnAnswer, Reply, RequestPort, give
+from parkazoo.engine.ports import AbandonedError, OnAnswer, Reply, RequestPort, give, is_abandoned
 from parkazoo.kazoo_private import Auth, Create, Create2, Delete, Reconfig, SetACL, SetData, Sync, Transaction
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.heard import Guard, Heard
@@ -140,6 +140,9 @@ class TotalDriver(Driver):
         while (first := self._first(token := object())) is not None:
             request, reply = first
             ending = OnAnswer(partial(self._answered, token, reply), reply)
+            if is_abandoned(reply):
+                ending.set_exception(AbandonedError())
+                continue
             try:
                 super().call(request, ending)
             except Exception as error:  # the thread is not the one that has issued it

@@ -22,7 +22,7 @@ class HeldOperation(Protocol):
     order: Any
     request: object
 
-    def advance(self, answers: list[object] | None) -> None: ...
+    def go_on(self) -> None: ...
 
     def fail(self, error: Exception) -> None: ...
 
@@ -77,6 +77,6 @@ class Hold:
             self.is_over = True
         for each in self.take():
             if error is None:
-                each.advance([])
+                each.go_on()
             else:
                 each.fail(error)

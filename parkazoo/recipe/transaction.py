@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 from weakref import ref
 
+from parkazoo.engine.ports import is_abandoned
 from parkazoo.kazoo_private import Transaction, prefix_root
 from parkazoo.types.client import TransactionRequest, TransactionResult
 from parkazoo.types.znodes import ACLs, AsyncResult
@@ -88,6 +89,11 @@ class _CommitReply:
         self.is_over = False
         self._transaction = transaction
         self._result = result
+
+    @property
+    def is_abandoned(self) -> bool:
+        """See :func:`parkazoo.engine.ports.is_abandoned`."""
+        return is_abandoned(self._result)
 
     def set(self, value: Any = None) -> None:
         self._transaction.answered(value)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionExpiredError
 from kazoo.protocol.states import KeeperState
 
-from parkazoo.engine.ports import OtherSession, Reply
+from parkazoo.engine.ports import OtherSession, Reply, note_kept
 from parkazoo.kazoo_private import RWServerAvailable, Watch
 from parkazoo.protocol.steps import WireRequest
 from parkazoo.types.handlers import Log
@@ -103,6 +103,7 @@ class MemberConnection:
                 return True
             if link.send(request, reply, body):
                 return True
+        note_kept(reply)
         self.client.backlog.put(request, reply)
         return self.wake()
 

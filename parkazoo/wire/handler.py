@@ -37,6 +37,8 @@ class Result(AsyncResult):
     `_exception`; a thread that sets writes `_exception` first, and then looks at what was appended.
     """
 
+    _has_given_up = False  # a get() with a time-out was the last to wait
+
     def __init__(self, handler: ThreadingHandler) -> None:
         self._handler = handler
         self._exception: Any = _NOT_YET
@@ -73,9 +75,14 @@ class Result(AsyncResult):
             self._tell_all()
             raise
 
+    @property
+    def is_abandoned(self) -> bool:
+        """See :func:`parkazoo.engine.ports.is_abandoned`. A callback, or another wait, changes that."""
+        return self._has_given_up and not self._waiters and not self._callbacks
+
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         if self._exception is _NOT_YET and block:
-            self.wait(timeout)
+            self._has_given_up = not self.wait(timeout)
         if self._exception is None:
             return self.value
         if self._exception is _NOT_YET:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionExpiredError
 
-from parkazoo.engine.ports import Reply, Timer
+from parkazoo.engine.ports import AbandonedError, Reply, Timer, is_abandoned
 from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED
 from parkazoo.protocol.steps import WireRequest
 from parkazoo.types.handlers import Log
@@ -295,6 +295,9 @@ class Link:
             if (taken := self._backlog.take()) is None:  # also if another thread has just failed them
                 break
             request, reply = taken
+            if is_abandoned(reply):
+                refused.append((reply, AbandonedError()))
+                continue
             if request is SESSION_EXPIRED:
                 raise SessionExpiredError("Session expired: Testing")
             if request is CONNECTION_DROP:

@@ -306,3 +306,62 @@ class TestLoop(unittest.IsolatedAsyncioTestCase):
             self.loop.watch(sock, mock.Mock())
         with self.assertRaises(KeyError):
             self.loop.forget(sock)
+
+
+class TestCancelled(AioCase):
+    """What was not sent when its caller gave up is not done."""
+
+    async def asyncSetUp(self) -> None:
+        await super().asyncSetUp()
+        self.zk = await self.started()
+        await self.zk.create("/a")
+        await asyncio.gather(*(self.zk.ensure_path(f"/{each}/x") for each in range(12)))
+
+    async def lose(self) -> None:
+        """All connections, until the test lets them come back."""
+        self.cluster.away = {0, 1, 2}
+        for at in range(3):
+            self.cluster.cut(at)
+        session = self.zk._session
+        assert session is not None
+        await until(lambda: not any(each.is_connected for each in session.roster.members), "the cut")
+
+    async def test_while_there_is_no_connection(self) -> None:
+        await self.lose()
+        calls = [
+            self.zk.create_async("/a/b"),
+            self.zk.set_async("/a", b"1"),
+            self.zk.create_async("/c/d", makepath=True),
+            self.zk.delete_async("/a"),
+        ]
+        await asyncio.sleep(0)
+        for call in calls:
+            call.cancel()
+        self.cluster.away = set()
+        stat = await self.zk.exists("/a")
+        assert stat is not None
+        self.assertEqual((stat.version, await self.zk.get_children("/a")), (0, []))
+        self.assertIsNone(await self.zk.exists("/c"))
+
+    async def test_a_task_in_time(self) -> None:
+        """By a time-out of the caller's."""
+        await self.lose()
+        with self.assertRaises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await self.zk.create("/a/b")
+        self.cluster.away = set()
+        self.assertEqual(await self.zk.get_children("/a"), [])
+
+    async def test_before_the_session(self) -> None:
+        zk = self.client()
+        start = asyncio.create_task(zk.start(DEADLINE_S))
+        await asyncio.sleep(0)
+        zk.create_async("/early").cancel()
+        await start
+        self.assertIsNone(await zk.exists("/early"))
+
+    async def test_on_its_way(self) -> None:
+        """It is finished, all steps: a first child takes several."""
+        made = self.zk.create_async("/a/b")
+        made.cancel()
+        self.assertEqual(await self.zk.get_children("/a"), ["b"])

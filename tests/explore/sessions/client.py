@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Mapping
-from types import MethodType
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import KeeperState, WatchedEvent
@@ -181,7 +180,7 @@ def form_of(reply: object) -> Form | None:
     """Of the operation that waits for this answer; None if it is none's."""
     while not isinstance(reply, OfForm):
         if isinstance(reply, Slot):
-            reply = cast(MethodType, reply._gather._advance).__self__
+            reply = reply.asker
         elif hasattr(reply, "_reply"):
             reply = reply._reply
         else:

@@ -1,0 +1,202 @@
+"""Requests whose callers have given up: what was not sent by then is not sent."""
+
+from __future__ import annotations
+
+import threading
+import unittest
+from typing import Any
+
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from parkazoo.compat.creation import Creation
+from parkazoo.engine.driver import Driver
+from parkazoo.engine.early import Early
+from parkazoo.engine.gate import Gate
+from parkazoo.engine.gather import Gather, Slot
+from parkazoo.engine.observed import ObservedOperation, ObservedOperations
+from parkazoo.engine.ports import AbandonedError, is_abandoned, note_kept
+from parkazoo.engine.total import TotalDriver
+from parkazoo.engine.unjoined import Unjoined
+from parkazoo.kazoo_private import Create, Delete, GetData, SetData
+from tests.explore.alone import make_context
+from tests.fakes.asked import PLACEMENT, AskedMember, AskedTest
+from tests.fakes.result import Result
+
+
+class Caller(Result):
+    """A reply that its caller may give up."""
+
+    is_abandoned = False
+
+
+class AbandonedTest(unittest.TestCase):
+    def assert_abandoned(self, *callers: Caller) -> None:
+        self.assertEqual([type(each.value) for each in callers], [AbandonedError] * len(callers))
+
+
+class TestKept(AbandonedTest):
+    def setUp(self) -> None:
+        self.callers = [Caller() for _ in range(3)]
+        self.requests = [GetData(f"/{each}", None) for each in range(3)]
+        self.seen: list[Any] = []
+
+    def take(self, request: Any, reply: Any) -> None:
+        self.seen.append(request.path)
+
+    def check(self, call: Any, open_now: Any) -> None:
+        """The second has given up."""
+        for request, caller in zip(self.requests, self.callers, strict=True):
+            call(request, caller)
+        self.callers[1].is_abandoned = True
+        open_now()
+        self.assert_abandoned(self.callers[1])
+        self.assertEqual((self.seen, [each.told for each in self.callers[::2]]), (["/0", "/2"], [[], []]))
+
+    def test_early(self) -> None:
+        early: Early[GetData] = Early(threading.Lock(), lambda: None)
+        self.check(early.call, lambda: early.open(self.take))
+
+    def test_at_a_gate(self) -> None:
+        gate = Gate(self.take, threading.Lock, lambda: None)
+        gate.shut()
+        self.check(gate.call, gate.open)
+
+    def test_for_an_ensemble_that_is_not_joined(self) -> None:
+        unjoined = Unjoined(threading.Lock(), lambda: None, lambda: None)
+        member: Any = AskedMember()
+        self.check(unjoined.submit, lambda: (unjoined.pass_on(member), self.seen.extend(["/0", "/2"])))
+        self.assertEqual([each.path for each in member.requests], ["/0", "/2"])
+
+
+class TestOperations(AskedTest, AbandonedTest):
+    def call(self, request: Any) -> Caller:
+        caller = Caller()
+        self.driver.call(request, caller)
+        return caller
+
+    def test_in_its_turn(self) -> None:
+        """One that waits for another is not begun, and lets go of its claims."""
+        first = self.call(Create("/a/b", b"", OPEN_ACL_UNSAFE, 0))
+        second, third = self.call(Delete("/a/b", -1)), self.call(Create("/a/b", b"", OPEN_ACL_UNSAFE, 0))
+        self.assertEqual(len(self.driver.order.waiting()), 2)
+        second.is_abandoned = True
+        self.fail_members()
+        self.assert_abandoned(second)
+        self.assertEqual((len(first.told), len(third.told), bool(self.driver.order)), (1, 1, False))
+        self.assertFalse(any(isinstance(each, Delete) for member in self.members for each in member.requests))
+
+    def test_its_first_request(self) -> None:
+        """A connection that has not sent it may leave it; the operation ends, whatever it would do next."""
+        for request in (
+            Create("/a/b", b"", OPEN_ACL_UNSAFE, 0),
+            Delete("/a/b", -1),
+            SetData("/a/b", b"", -1),
+            GetData("/a/b", None),
+        ):
+            with self.subTest(request):
+                caller = self.call(request)
+                sent, reply = self.sent, self.take()
+                self.assertFalse(is_abandoned(reply))
+                caller.is_abandoned = True
+                if is_abandoned(reply):
+                    reply.set_exception(AbandonedError())
+                    self.assert_abandoned(caller)
+                    self.assertEqual(self.sent, sent)
+                else:  # it has sent several at once
+                    self.assertGreater(sum(len(member.waiting) for member in self.members), 0)
+                    self.fail_members()
+                self.assertFalse(self.driver.order)
+                self.setUp()
+
+    def test_later_requests(self) -> None:
+        """What has begun is finished."""
+        caller = self.call(Create("/a/b", b"", OPEN_ACL_UNSAFE, 0))
+        caller.is_abandoned = True
+        self.take().set_exception(LookupError())
+        while any(member.waiting for member in self.members):
+            reply = self.take()
+            self.assertFalse(is_abandoned(reply))
+            reply.set_exception(LookupError())
+        self.assertEqual(len(caller.told), 1)
+
+
+class Operation:
+    """Waits for the answers to two steps."""
+
+    def __init__(self) -> None:
+        self.has_begun = self.is_abandoned = False
+        self.got: Any = None
+
+    def advance(self, answers: Any) -> None:
+        self.got = answers
+
+    def fail(self, error: Exception) -> None:
+        self.got = error
+
+
+class TestSeveralSteps(unittest.TestCase):
+    """All of them are sent, or none."""
+
+    def setUp(self) -> None:
+        self.asker = Operation()
+        gather = Gather(((0, GetData("/a", None)), (1, GetData("/b", None))), threading.Lock(), self.asker)
+        self.slots = [Slot(gather, index) for index in range(2)]
+
+    def test_both_are_kept(self) -> None:
+        for slot in self.slots:
+            note_kept(slot)
+        self.asker.is_abandoned = True
+        self.assertTrue(is_abandoned(self.slots[1]))
+        error = AbandonedError()
+        self.slots[1].set_exception(error)
+        self.asker.is_abandoned = False  # a thread waits again: it is too late
+        self.assertTrue(is_abandoned(self.slots[0]))
+        self.slots[0].set_exception(AbandonedError())
+        self.assertIs(self.asker.got, error)
+
+    def test_one_was_sent_at_once(self) -> None:
+        note_kept(self.slots[0])
+        self.asker.is_abandoned = True
+        self.assertFalse(is_abandoned(self.slots[0]))
+
+    def test_one_was_sent_later(self) -> None:
+        for slot in self.slots:
+            note_kept(slot)
+        self.assertFalse(is_abandoned(self.slots[0]))
+        self.asker.is_abandoned = True
+        self.assertFalse(is_abandoned(self.slots[1]))
+        for number, slot in enumerate(self.slots):
+            slot.set(number)
+        self.assertEqual((self.asker.got, self.asker.has_begun), ([0, 1], True))
+
+    def test_later_steps(self) -> None:
+        self.asker.has_begun = self.asker.is_abandoned = True
+        gather = Gather(((0, GetData("/a", None)),) * 2, threading.Lock(), self.asker)
+        for slot in (slots := [Slot(gather, index) for index in range(2)]):
+            note_kept(slot)
+        self.assertFalse(is_abandoned(slots[0]))
+
+
+class TestOneOrder(AskedTest, AbandonedTest):
+    def test_in_line(self) -> None:
+        self.driver: Driver = TotalDriver(make_context(PLACEMENT), self.members, threading.Lock)  # type: ignore[arg-type]  # the part of them that it needs
+        first, second, third = Caller(), Caller(), Caller()
+        for path, caller in (("/a", first), ("/b/x", second), ("/c/x", third)):
+            self.driver.call(Create(path, b"", OPEN_ACL_UNSAFE, 0), caller)
+        second.is_abandoned = True
+        self.fail_members()
+        self.assert_abandoned(second)
+        self.assertEqual((len(first.told), len(third.told)), (1, 1))
+        self.assertTrue(self.driver.is_idle)
+
+
+class TestReplies(unittest.TestCase):
+    def test_they_pass_it_on(self) -> None:
+        caller = Caller()
+        request = Create("/a", b"", OPEN_ACL_UNSAFE, 0)
+        operations = ObservedOperations(lambda request, reply: None, lambda *_: None, lambda: 0.0)
+        replies = [ObservedOperation(operations, request, caller), Creation(None, request, caller)]
+        self.assertEqual([is_abandoned(each) for each in replies], [False, False])
+        caller.is_abandoned = True
+        self.assertEqual([is_abandoned(each) for each in replies], [True, True])
+        self.assertFalse(is_abandoned(None))
