@@ -77,6 +77,7 @@ class ParKazooClient(AsyncCalls):
             raise ValueError(f"give_up_after must be seconds above 0, not {give_up_after!r}")
         if consistency not in ("ensemble", "total"):
             raise ValueError(f"consistency must be 'ensemble' or 'total', not {consistency!r}")
+        self.hosts: list[tuple[str, int]]
         self.hosts, chroot = collect_hosts(hosts)
         self.chroot = normpath(chroot) if chroot else ""
         self.default_acl = default_acl

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import time
 import unittest
 from collections.abc import Callable
 from typing import Any
 
-from parkazoo.aio import ParKazooClient
 from tests.fakes.zookeeper import Ensembles
 
+if sys.version_info >= (3, 11):
+    from parkazoo.aio import ParKazooClient
+    from parkazoo.aio.asyncio_loop import AsyncioLoop  # noqa: F401 - for the tests that import this
+
+needs_aio = unittest.skipIf(sys.version_info < (3, 11), "parkazoo.aio needs Python 3.11")
 DEADLINE_S = 60.0
 POLL_S = 0.002
 
@@ -25,6 +30,7 @@ async def until(condition: Callable[[], Any], what: str) -> None:
         await asyncio.sleep(POLL_S)
 
 
+@needs_aio
 class AioCase(unittest.IsolatedAsyncioTestCase):
     """Each test has ensembles of its own, and clients that end with it. Its loop is in debug mode."""
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import runpy
 import socket
+import sys
 import threading
 import unittest
 from functools import partial
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -19,12 +22,12 @@ from kazoo.exceptions import (
 )
 from kazoo.protocol.states import KazooState
 
-from parkazoo.aio import ParKazooClient
-from parkazoo.aio.asyncio_loop import AsyncioLoop
+import parkazoo
 from parkazoo.errors import ClusterMapError, ForkError
 from parkazoo.kazoo_private import Close, Delete
 from parkazoo.protocol.placement import MAP
-from tests.aio.aio_case import DEADLINE_S, AioCase, until
+from tests.aio import aio_case
+from tests.aio.aio_case import DEADLINE_S, AioCase, needs_aio, until
 from tests.fakes.zookeeper import Ensembles
 
 CONNECTED, SUSPENDED, LOST = KazooState.CONNECTED, KazooState.SUSPENDED, KazooState.LOST
@@ -84,7 +87,7 @@ class TestStart(AioCase):
     async def test_names(self) -> None:
         """They are looked up on a thread, for that may block."""
         hosts = self.cluster.hosts.replace("127.0.0.1", "localhost")
-        async with ParKazooClient(hosts) as zk:
+        async with aio_case.ParKazooClient(hosts) as zk:
             self.assertEqual((await zk.get("/"))[0], b"")
 
     async def test_requests_wait_for_the_session(self) -> None:
@@ -103,7 +106,7 @@ class TestStart(AioCase):
             (TypeError, {"handler": None}),
         ):
             with self.assertRaises(error):
-                ParKazooClient(self.cluster.hosts, **options)  # type: ignore[arg-type]  # a user's mistakes
+                aio_case.ParKazooClient(self.cluster.hosts, **options)  # type: ignore[arg-type]  # a user's mistakes
 
     async def test_one_order(self) -> None:
         zk = await self.started(consistency="total")
@@ -117,7 +120,7 @@ class TestStates(AioCase):
         await super().asyncSetUp()
         self.seen: list[str] = []
 
-    async def holding(self, **options: Any) -> ParKazooClient:
+    async def holding(self, **options: Any) -> Any:
         """A client with an ephemeral, whose ensemble it cannot miss."""
         zk = self.client(**options)
         zk.add_listener(self.seen.append)
@@ -236,13 +239,14 @@ class TestStop(AioCase):
             await change
 
 
+@needs_aio
 class TestLoops(unittest.TestCase):
     def setUp(self) -> None:
-        self.zk = ParKazooClient()
+        self.zk = aio_case.ParKazooClient()
 
     async def run_once(self, *, stops: bool = True) -> None:
         async with Ensembles() as cluster:
-            self.zk.hosts = ParKazooClient(cluster.hosts).hosts
+            self.zk.hosts = aio_case.ParKazooClient(cluster.hosts).hosts
             await self.zk.start(DEADLINE_S)
             await self.zk.create("/a")
             self.assertEqual((await self.zk.get("/a"))[0], b"")
@@ -260,7 +264,7 @@ class TestLoops(unittest.TestCase):
     def test_two_at_once(self) -> None:
         async def main() -> None:
             async with Ensembles() as cluster:
-                zk = ParKazooClient(cluster.hosts)
+                zk = aio_case.ParKazooClient(cluster.hosts)
                 await zk.start(DEADLINE_S)
                 with self.assertRaisesRegex(RuntimeError, "another event loop"):
                     await asyncio.to_thread(asyncio.run, zk.start())
@@ -286,9 +290,20 @@ class TestFork(AioCase):
         self.assertFalse(any(isinstance(each, Close) for each in self.cluster.requests))
 
 
+class TestVersion(unittest.TestCase):
+    def test_an_older_python(self) -> None:
+        package = Path(parkazoo.__file__).parent / "aio" / "__init__.py"
+        with (
+            mock.patch.object(sys, "version_info", (3, 10, 13)),
+            self.assertRaisesRegex(ImportError, "needs Python 3.11"),
+        ):
+            runpy.run_path(str(package))
+
+
+@needs_aio
 class TestLoop(unittest.IsolatedAsyncioTestCase):
     async def asyncSetUp(self) -> None:
-        self.loop = AsyncioLoop(asyncio.get_running_loop())
+        self.loop = aio_case.AsyncioLoop(asyncio.get_running_loop())
 
     async def test_no_secret_in_the_log(self) -> None:
         def wrong(secret: str) -> None:

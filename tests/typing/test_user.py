@@ -1,8 +1,9 @@
-"""What a type checker says of tests/typing/user.py, with ParKazoo installed as users install it."""
+"""What a type checker says of the users' programs here, with ParKazoo installed as users install it."""
 
 from __future__ import annotations
 
 import ast
+import asyncio
 import re
 import shutil
 import subprocess
@@ -10,6 +11,8 @@ import sys
 import tempfile
 import unittest
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +29,11 @@ from tests.typing.test_signatures import classes, declared, public
 
 ROOT = Path(__file__).parents[2]
 USER = ROOT / "tests" / "typing" / "user.py"
+USER_AIO = USER.with_name("user_aio.py")
 
 
-def expected() -> Counter[tuple[int, str]]:
-    lines = enumerate(USER.read_text().splitlines(), 1)
+def expected(program: Path) -> Counter[tuple[int, str]]:
+    lines = enumerate(program.read_text().splitlines(), 1)
     return Counter((number, found[1]) for number, line in lines if (found := re.search(r"# E: ([a-z-]+)", line)))
 
 
@@ -111,12 +115,32 @@ NAMED = {  # by the variables of user.py
     "MultiNonBlockingLease": "leases",
     "TransactionRequest": "transaction",
 }
+MADE: dict[Any, Callable[[], Any]] = {ParKazooClient: ParKazooClient}  # what has attributes beside its class's
+PROGRAMS: list[tuple[Path, dict[Any, str]]] = [(USER, NAMED)]
+if sys.version_info >= (3, 11):  # parkazoo.aio needs it
+    from parkazoo import aio
+    from parkazoo.aio.async_transaction import AsyncTransaction
+
+    MADE[aio.ParKazooClient] = aio.ParKazooClient
+    MADE[AsyncTransaction] = partial(AsyncTransaction, "", None, asyncio.ensure_future)
+    PROGRAMS.append((USER_AIO, {aio.ParKazooClient: "zk", AsyncTransaction: "transaction"}))
+    INTERNAL[aio.ParKazooClient] = {
+        "abandon",
+        "client_state",
+        "describe_hosts",
+        "give_up_after_s",
+        "has_total_order",
+        "monitor",
+        "registration",
+        "session_changed",
+        "session_timeout_s",
+    }
 
 
 def names_of(kind: Any) -> set[str]:
     """The public names of a class; those of a class of the stubs, which is given by its name."""
-    if kind is ParKazooClient:  # recipes are attributes of the client
-        return public(ParKazooClient())
+    if kind in MADE:
+        return public(MADE[kind]())
     if not isinstance(kind, str):
         return public(kind)
     stubs = {stub.name: declared(stub) for module in ("client", "recipes") for stub in classes(module)}
@@ -124,23 +148,28 @@ def names_of(kind: Any) -> set[str]:
     return {name for name in found if not name.startswith("_")}
 
 
+def used_in(program: Path) -> set[tuple[str, str]]:
+    """The attributes that a program uses, each with the variable that has it."""
+    return {
+        (each.value.id, each.attr)
+        for each in ast.walk(ast.parse(program.read_text()))
+        if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name)
+    }
+
+
 class TestPublicNames(unittest.TestCase):
-    """Each has a line in user.py."""
+    """Each has a line in user.py, or user_aio.py."""
 
     def setUp(self) -> None:
         self.lines = [*ast.walk(ast.parse(USER.read_text()))]
-        self.used = {
-            (each.value.id, each.attr)
-            for each in self.lines
-            if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name)
-        }
+        self.used = used_in(USER)
 
     def test_of_classes(self) -> None:
-        for kind, variable in NAMED.items():
-            with self.subTest(kind):
-                used = {name for owner, name in self.used if owner == variable}
-                internal = INTERNAL.get(kind, set())
-                self.assertEqual(names_of(kind) - used, internal)
+        for program, named in PROGRAMS:
+            for kind, variable in named.items():
+                with self.subTest(kind):
+                    used = {name for owner, name in used_in(program) if owner == variable}
+                    self.assertEqual(names_of(kind) - used, INTERNAL.get(kind, set()))
 
     def test_of_modules(self) -> None:
         imported = {
@@ -173,14 +202,19 @@ class TestUser(unittest.TestCase):
         cls.python = install(cls.folder, build_wheel(cls.folder, build_sdist(cls.folder)))
 
     def test_mypy(self) -> None:
-        program = shutil.copy(USER, self.folder)  # where it stands mypy would find the checkout, not the wheel
+        for program, _ in PROGRAMS:
+            with self.subTest(program.name):
+                self.check(program)
+
+    def check(self, user: Path) -> None:
+        program = shutil.copy(user, self.folder)  # where it stands mypy would find the checkout, not the wheel
         mypy = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--config-file="]
         options = ["--python-executable", str(self.python), "--cache-dir", str(self.folder / "cache")]
         ran = subprocess.run(
             [*mypy, *options, program], cwd=self.folder, capture_output=True, text=True, check=False
         )
-        said = re.findall(r"^.*user\.py:(\d+): error: .*\[([a-z-]+)\]$", ran.stdout, re.MULTILINE)
+        said = re.findall(r"^.*user(?:_aio)?\.py:(\d+): error: .*\[([a-z-]+)\]$", ran.stdout, re.MULTILINE)
         found = Counter((int(number), code) for number, code in dict.fromkeys(said))
         self.assertEqual(ran.stderr, "")
-        self.assertEqual(found, expected(), ran.stdout)
+        self.assertEqual(found, expected(user), ran.stdout)
         self.assertEqual(ran.stdout.count("error:"), len(said), ran.stdout)

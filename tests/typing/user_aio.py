@@ -1,0 +1,82 @@
+"""A user's program of the asyncio client under ``mypy --strict`` and pyright, as user.py; nothing runs it."""
+
+import asyncio
+
+from typing_extensions import assert_type
+
+from parkazoo.aio import ParKazooClient
+from parkazoo.types import ACL, ZnodeStat
+from parkazoo.types.client import TransactionResult
+from parkazoo.types.znodes import WatchedEvent
+
+ParKazooClient(["h1:2181", "h2"], auth_data=[("digest", "u:p")], randomize_hosts=False)
+ParKazooClient(give_up_after=30, consistency="total")
+ParKazooClient(consistency="eventual")  # E: arg-type
+ParKazooClient(hotss="h1:2181")  # E: call-arg
+ParKazooClient(timeout="4")  # E: arg-type
+ParKazooClient(handler=None)  # E: call-arg
+zk = ParKazooClient("h1:2181/chroot", timeout=4.0, default_acl=None)
+assert_type((zk.chroot, zk.connected, zk.state), tuple[str, bool, str])
+assert_type((zk.hosts, zk.auth_data, zk.randomize_hosts), tuple[list[tuple[str, int]], set[tuple[str, str]], bool])
+zk.logger.info("%s", zk.default_acl)
+
+
+def told(event: WatchedEvent) -> None:
+    assert_type((event.type, event.state), tuple[str, str])
+
+
+async def states() -> None:
+    await zk.start(timeout=3)
+    zk.add_listener(print)
+    zk.remove_listener(print)
+    zk.add_listener("print")  # E: arg-type
+    await zk.stop()
+    async with zk as same:
+        assert_type(same, ParKazooClient)
+
+
+async def reads() -> None:
+    value, stat = await zk.get("/a", told)
+    assert_type((value, stat), tuple[bytes, ZnodeStat])
+    assert_type(zk.get_async("/a"), asyncio.Future[tuple[bytes, ZnodeStat]])
+    assert_type(await zk.exists("/a", watch=told), ZnodeStat | None)
+    assert_type(await zk.exists_async("/a"), ZnodeStat | None)
+    assert_type(await zk.get_children("/a"), list[str])
+    assert_type(await zk.get_children("/a", include_data=True), tuple[list[str], ZnodeStat])
+    assert_type(await zk.get_children_async("/a", told), list[str])
+    assert_type(await zk.get_acls("/a"), tuple[list[ACL], ZnodeStat])
+    assert_type(await zk.get_acls_async("/a"), tuple[list[ACL], ZnodeStat])
+    assert_type((await zk.sync("/a"), await zk.sync_async("/a")), tuple[str, str])
+    assert_type(zk.unchroot("/a"), str)
+    await zk.get(b"/a")  # E: arg-type
+    await zk.get("/a", "told")  # E: arg-type
+    zk.get("/a").result()  # E: attr-defined
+
+
+async def writes() -> None:
+    assert_type(await zk.create("/a", b"1", ephemeral=True, sequence=True, makepath=True), str)
+    assert_type(await zk.create("/a", include_data=True), tuple[str, ZnodeStat])
+    assert_type(zk.create_async("/a"), asyncio.Future[str])
+    assert_type(await zk.ensure_path("/a"), str | bool)
+    assert_type(await zk.ensure_path_async("/a"), str | bool)
+    assert_type((await zk.set("/a", b"", 3), await zk.set_async("/a", None)), tuple[ZnodeStat, ZnodeStat])
+    assert_type(await zk.set_acls("/a", []), ZnodeStat)
+    assert_type(await zk.set_acls_async("/a", []), ZnodeStat)
+    assert_type(await zk.delete("/a", recursive=True), bool | None)
+    assert_type(await zk.delete_async("/a", version=3), bool)
+    await zk.set("/a", "text")  # E: arg-type
+    async with asyncio.TaskGroup() as group:
+        assert_type(await group.create_task(zk.set("/a", b"")), ZnodeStat)
+
+
+async def transactions() -> None:
+    async with zk.transaction() as transaction:
+        transaction.create("/a", b"1", None, ephemeral=True, sequence=True)
+        transaction.set_data("/a", b"")
+        transaction.check("/a", 3)
+        transaction.delete("/a", 3)
+        transaction.create("/a", "text")  # E: arg-type
+    assert_type((transaction.results, transaction.committed), tuple[list[TransactionResult], bool])
+    assert_type(await transaction.commit(), list[TransactionResult])
+    assert_type(await transaction.commit_async(), list[TransactionResult])
+    assert_type(len(transaction.operations), int)
