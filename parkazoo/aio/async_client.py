@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import logging
 import os
+import sys
 import warnings
 from collections.abc import Iterable
 from types import TracebackType
@@ -125,8 +126,9 @@ class ParKazooClient(AsyncCalls):
         :raises TimeoutError: it names the servers that were not reached, and why.
         :raises RuntimeError: the client runs on another loop.
         """
-        if self._ending is not None:
-            await asyncio.wait([self._ending.end])
+        self._verify_loop()
+        if self._session is not None and self._session.is_leaving and (ending := self._end()) is not None:
+            await asyncio.wait([ending.end])  # of a session that has failed, or is being stopped
         session = self._begin()
         try:
             await self._settle(timeout)
@@ -140,18 +142,26 @@ class ParKazooClient(AsyncCalls):
                 "No chroot path exists, the chroot path should be created before normal use.", stacklevel=2
             )
 
+    def _verify_loop(self) -> None:
+        """That it does not run on another loop. If that is closed, it does not run any more.
+
+        :raises RuntimeError: it does.
+        """
+        if self._loop is None or self._loop is asyncio.get_running_loop():
+            return
+        if not self._loop.is_closed():
+            raise RuntimeError("the client runs on another event loop: stop it there first")
+        assert self._session is not None
+        self._session.abandon(ConnectionClosedError("its event loop was closed before the client was stopped"))
+        self._loop = self._ending = None
+        self.client_state = KeeperState.CLOSED
+
     def _begin(self) -> Session[Member]:
-        loop = asyncio.get_running_loop()
-        session = self._session
-        if session is not None and self._loop is not None:
-            if self._loop is loop:
-                return session
-            if not self._loop.is_closed():
-                raise RuntimeError("the client runs on another event loop: stop it there first")
-            session.abandon(ConnectionClosedError("its event loop was closed before the client was stopped"))
+        if self._session is not None and self._loop is not None:
+            return self._session
         self._process = os.getpid()
-        self._loop = loop
-        self._runtime = AsyncioRuntime(loop)
+        self._loop = asyncio.get_running_loop()
+        self._runtime = AsyncioRuntime(self._loop)
         self.client_state = KeeperState.CONNECTING
         self._session = Session(self, self._runtime, self._make_member, None)
         _started.add(self)
@@ -204,13 +214,19 @@ class ParKazooClient(AsyncCalls):
         If it is cancelled, it goes on by itself.
 
         :raises WriterNotClosedException: a server has not answered within that time.
+        :raises RuntimeError: the client runs on another loop.
         """
-        if self._ending is None:
-            session = self._session
-            if session is None or self._loop is None:
-                return
-            self._ending = Ending(session, self._runtime, self.session_timeout_s, self.connected, self._have_ended)
-        await asyncio.shield(self._ending.end)
+        self._verify_loop()
+        if (ending := self._end()) is not None:
+            await asyncio.shield(ending.end)
+
+    def _end(self) -> Ending | None:
+        """Have it end; None if it does not run."""
+        session = self._session
+        if self._ending is None and session is not None and self._loop is not None:
+            timeout_s = self.session_timeout_s
+            self._ending = Ending(session, self._runtime, timeout_s, self.connected, self._have_ended)
+        return self._ending
 
     def _have_ended(self) -> None:
         assert self._session is not None
@@ -331,4 +347,5 @@ def _abandon_all() -> None:
         client.abandon()
 
 
-os.register_at_fork(after_in_child=_abandon_all)
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_abandon_all)

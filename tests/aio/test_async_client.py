@@ -70,6 +70,16 @@ class TestStart(AioCase):
         with self.assertRaises(ClusterMapError):
             await zk.get("/")
 
+    async def test_again_after_it_has_failed(self) -> None:
+        """By itself, while it ran."""
+        zk = await self.started()
+        assert zk._session is not None
+        zk._session.fail(ClusterMapError("a test wants it"))
+        with self.assertRaisesRegex(ClusterMapError, "a test wants it"):
+            await zk.get("/")
+        await zk.start(DEADLINE_S)
+        self.assertEqual((await zk.get("/"))[0], b"")
+
     async def test_cancelled(self) -> None:
         """Nothing is left, and it can be started again."""
         self.cluster.mute = {0, 1, 2}
@@ -261,13 +271,19 @@ class TestLoops(unittest.TestCase):
         asyncio.run(self.run_once(stops=False))
         asyncio.run(self.run_once(), debug=True)
 
+    def test_a_stop_on_the_next_loop(self) -> None:
+        asyncio.run(self.run_once(stops=False))
+        asyncio.run(self.zk.stop())
+        asyncio.run(self.run_once(), debug=True)
+
     def test_two_at_once(self) -> None:
         async def main() -> None:
             async with Ensembles() as cluster:
                 zk = aio_case.ParKazooClient(cluster.hosts)
                 await zk.start(DEADLINE_S)
-                with self.assertRaisesRegex(RuntimeError, "another event loop"):
-                    await asyncio.to_thread(asyncio.run, zk.start())
+                for call in (zk.start, zk.stop):
+                    with self.assertRaisesRegex(RuntimeError, "another event loop"):
+                        await asyncio.to_thread(asyncio.run, call())
                 await zk.stop()
 
         asyncio.run(main())
