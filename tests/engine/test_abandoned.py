@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 import unittest
 from typing import Any
+from unittest import mock
 
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.compat.creation import Creation
-from parkazoo.engine.driver import Driver
 from parkazoo.engine.early import Early
 from parkazoo.engine.gate import Gate
 from parkazoo.engine.gather import Gather, Slot
@@ -18,6 +18,8 @@ from parkazoo.engine.ports import AbandonedError, is_abandoned, note_kept
 from parkazoo.engine.total import TotalDriver
 from parkazoo.engine.unjoined import Unjoined
 from parkazoo.kazoo_private import Create, Delete, GetData, SetData
+from parkazoo.protocol.hold import Hold
+from parkazoo.protocol.past import CATCH_UP
 from tests.explore.alone import make_context
 from tests.fakes.asked import PLACEMENT, AskedMember, AskedTest
 from tests.fakes.result import Result
@@ -108,6 +110,16 @@ class TestOperations(AskedTest, AbandonedTest):
                 self.assertFalse(self.driver.order)
                 self.setUp()
 
+    def test_after_a_hold(self) -> None:
+        """The end of a move lets operations go on."""
+        caller = self.call(Delete("/a", -1))
+        caller.is_abandoned = True
+        hold, sent = Hold(mock.Mock(), threading.Lock()), self.sent
+        hold.keep(self.take())
+        hold.end()
+        self.assert_abandoned(caller)
+        self.assertEqual((self.sent, bool(self.driver.order)), (sent, False))
+
     def test_later_requests(self) -> None:
         """What has begun is finished."""
         caller = self.call(Create("/a/b", b"", OPEN_ACL_UNSAFE, 0))
@@ -178,16 +190,48 @@ class TestSeveralSteps(unittest.TestCase):
 
 
 class TestOneOrder(AskedTest, AbandonedTest):
+    def setUp(self) -> None:
+        super().setUp()
+        members: Any = self.members
+        self.driver = TotalDriver(make_context(PLACEMENT), members, threading.Lock)
+
+    def call(self, request: Any) -> Caller:
+        caller = Caller()
+        self.driver.call(request, caller)
+        return caller
+
     def test_in_line(self) -> None:
-        self.driver: Driver = TotalDriver(make_context(PLACEMENT), self.members, threading.Lock)  # type: ignore[arg-type]  # the part of them that it needs
-        first, second, third = Caller(), Caller(), Caller()
-        for path, caller in (("/a", first), ("/b/x", second), ("/c/x", third)):
-            self.driver.call(Create(path, b"", OPEN_ACL_UNSAFE, 0), caller)
+        first, second, third = (
+            self.call(Create(path, b"", OPEN_ACL_UNSAFE, 0)) for path in ("/a", "/b/x", "/c/x")
+        )
         second.is_abandoned = True
         self.fail_members()
         self.assert_abandoned(second)
         self.assertEqual((len(first.told), len(third.told)), (1, 1))
         self.assertTrue(self.driver.is_idle)
+
+    def test_its_first_request(self) -> None:
+        for request in (SetData("/a", b"", -1), Create("/a", b"", OPEN_ACL_UNSAFE, 0)):
+            with self.subTest(request):
+                caller = self.call(request)
+                reply = self.take()
+                self.assertFalse(is_abandoned(reply))
+                caller.is_abandoned = True
+                self.assertTrue(is_abandoned(reply))
+                reply.set_exception(AbandonedError())
+                self.assert_abandoned(caller)
+                self.assertTrue(self.driver.is_idle)
+
+    def test_a_write_in_front(self) -> None:
+        """Others may count on it."""
+        self.call(SetData("/a", b"", -1))
+        self.take().set(None)
+        read = self.call(GetData("/b/x", None))
+        read.is_abandoned = True
+        (member,) = (each for each in self.members if each.waiting)
+        asked = dict(zip(member.requests, map(is_abandoned, member.waiting), strict=True))
+        self.assertEqual([type(each) for each, is_given_up in asked.items() if is_given_up], [GetData])
+        self.assertFalse(asked[CATCH_UP])
 
 
 class TestReplies(unittest.TestCase):
