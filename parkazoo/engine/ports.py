@@ -31,6 +31,9 @@ class Reply(Protocol):
 class AbandonedError(ConnectionLoss):
     """Nobody waited for the answer any more when the request could be sent: it was not."""
 
+    def __str__(self) -> str:
+        return "nobody waited for the answer any more when the request could be sent, so it was not"
+
 
 def is_abandoned(reply: object) -> bool:
     """Whether nobody waits for an answer any more. Then what was not sent for it is not to be.

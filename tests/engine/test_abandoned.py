@@ -34,6 +34,8 @@ class Caller(Result):
 class AbandonedTest(unittest.TestCase):
     def assert_abandoned(self, *callers: Caller) -> None:
         self.assertEqual([type(each.value) for each in callers], [AbandonedError] * len(callers))
+        for each in callers:
+            self.assertRegex(str(each.value), "so it was not$")
 
 
 class TestKept(AbandonedTest):
