@@ -10,6 +10,7 @@ from unittest import mock
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.compat.creation import Creation
+from parkazoo.engine.deferred.own_operations import OwnOperations
 from parkazoo.engine.early import Early
 from parkazoo.engine.gate import Gate
 from parkazoo.engine.gather import Gather, Slot
@@ -70,6 +71,22 @@ class TestKept(AbandonedTest):
         member: Any = AskedMember()
         self.check(unjoined.submit, lambda: (unjoined.pass_on(member), self.seen.extend(["/0", "/2"])))
         self.assertEqual([each.path for each in member.requests], ["/0", "/2"])
+
+
+class TestBehindDeferredWrites(AbandonedTest):
+    def test_while_a_lane_is_in_doubt(self) -> None:
+        session, runtime = mock.Mock(), mock.Mock()
+        own = OwnOperations(session, runtime, 0.0, OPEN_ACL_UNSAFE, threading.Lock())
+        own.changed(is_in_doubt=True)
+        callers = Caller(), Caller()
+        for number, caller in enumerate(callers):
+            own.call(GetData(f"/{number}", None), caller)
+        callers[0].is_abandoned = True
+        own.changed(is_in_doubt=False)
+        (release,) = runtime.call.call_args.args
+        release()
+        self.assert_abandoned(callers[0])
+        session.call.assert_called_once_with(GetData("/1", None), callers[1])
 
 
 class TestOperations(AskedTest, AbandonedTest):

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from kazoo.security import ACL
 
 from parkazoo.engine.driver import Driver
-from parkazoo.engine.ports import Reply, Runtime
+from parkazoo.engine.ports import AbandonedError, Reply, Runtime, give, is_abandoned
 from parkazoo.engine.session import Session
 from parkazoo.protocol.steps import Request
 
@@ -117,4 +117,7 @@ class OwnOperations:
                     self._kept = None
                     return
             for request, reply in kept:
-                self.session.call(request, reply)
+                if is_abandoned(reply):
+                    give(reply, AbandonedError())
+                else:
+                    self.session.call(request, reply)
