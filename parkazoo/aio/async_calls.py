@@ -261,7 +261,8 @@ class AsyncCalls:
         check_path(path)
         whole = prefixed(self.chroot, path)
         future: asyncio.Future[str | bool] = self._new_future()
-        ensure_path(self, whole, acl).pass_on(FutureReply(future))
+        reply = FutureReply(future)
+        ensure_path(self, whole, acl, reply).pass_on(reply)
         return future
 
     async def set(self, path: str, value: bytes | None, version: int = -1) -> ZnodeStat:
@@ -332,6 +333,6 @@ class AsyncCalls:
 
 
 def _plain(watch: Watch | None) -> Watch | None:
-    if inspect.iscoroutinefunction(watch):
+    if watch is not None and inspect.iscoroutinefunction(watch):
         raise TypeError("Invalid type for 'watch' (a plain function, not a coroutine function)")
     return watch

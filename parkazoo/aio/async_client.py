@@ -9,11 +9,19 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 from weakref import WeakSet
 
-from kazoo.exceptions import AuthFailedError, ConfigurationError, ConnectionClosedError
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConfigurationError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    WriterNotClosedException,
+)
 from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 
@@ -134,10 +142,12 @@ class ParKazooClient(AsyncCalls):
             await self._settle(timeout)
             if not self.connected:
                 raise self._failure(session, timeout)
+            lacks_chroot = bool(self.chroot) and await self._lacks_chroot()
         except BaseException:
-            await self.stop()
+            with suppress(WriterNotClosedException):  # the error of the start counts
+                await self.stop()
             raise
-        if self.chroot and await self._lacks_chroot():
+        if lacks_chroot:
             warnings.warn(
                 "No chroot path exists, the chroot path should be created before normal use.", stacklevel=2
             )
@@ -199,12 +209,11 @@ class ParKazooClient(AsyncCalls):
 
     async def _lacks_chroot(self) -> bool:
         """Whether the chroot certainly does not exist. It waits a second at most for an ensemble."""
-        answer = self._ask(Exists(self.chroot, None))
-        await asyncio.wait([answer], timeout=CHROOT_TIMEOUT_S)
-        if not answer.done():
-            answer.cancel()
+        try:
+            async with asyncio.timeout(CHROOT_TIMEOUT_S):
+                return await self._ask(Exists(self.chroot, None)) is None
+        except (ConnectionLoss, TimeoutError):
             return False
-        return answer.exception() is None and answer.result() is None
 
     async def stop(self) -> None:
         """Finishes the operations that were issued, then closes the sessions on all ensembles and so deletes their
@@ -266,15 +275,16 @@ class ParKazooClient(AsyncCalls):
             if not change.done():
                 change.set_result(None)
         if self.state != before:
-            for listener in list(self._listeners):
-                self._tell(listener, self.state)
+            self._runtime.call(partial(self._tell, self.state, list(self._listeners)))
 
-    def _tell(self, listener: Listener, state: str) -> None:
-        try:
-            if listener(state) is True:
-                self.remove_listener(listener)
-        except Exception:
-            self.logger.exception("Error in connection state listener")
+    def _tell(self, state: str, listeners: list[Listener]) -> None:
+        for listener in listeners:
+            if listener in self._listeners:  # still
+                try:
+                    if listener(state) is True:
+                        self.remove_listener(listener)
+                except Exception:
+                    self.logger.exception("Error in connection state listener")
 
     # ---- requests --------------------------------------------------------------------------------
 
@@ -288,7 +298,10 @@ class ParKazooClient(AsyncCalls):
             session.call(request, reply)
 
     def _new_future(self) -> asyncio.Future[Any]:
-        return (self._loop or asyncio.get_running_loop()).create_future()
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop and self._loop is not None:
+            raise RuntimeError("the client runs on another event loop, and only that may use it")
+        return loop.create_future()
 
     # ---- for the session: see parkazoo.engine.ports.Client ---------------------------------------
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from parkazoo.kazoo_private import RolledBackError, RuntimeInconsistency, Transaction
 from parkazoo.protocol import asking
-from parkazoo.protocol.asking import checked_acl
 from parkazoo.protocol.steps import Request
 from parkazoo.types import ACLs
 from parkazoo.types.client import TransactionResult
@@ -48,7 +47,7 @@ class AsyncTransaction:
         if value is None:
             raise TypeError("Invalid type for 'value' (must be a byte string)")
         acl = self._default_acl or None if acl is None else acl
-        self._add(asking.create(self._chroot, path, value, checked_acl(acl), ephemeral, sequence, False, False))
+        self._add(asking.create(self._chroot, path, value, acl, ephemeral, sequence, False, False))
 
     def delete(self, path: str, version: int = -1) -> None:
         """Adds a delete."""

@@ -43,7 +43,9 @@ class AsyncioLoop:
 
     def run_blocking(self, call: Callable[[], None]) -> None:
         """On a thread of the wire's. The loop's own may be busy with what a program does, and hold up its end."""
+        BLOCKING.keep(self)
         BLOCKING.run(call)
+        BLOCKING.let_go(self)
 
     def watch(self, sock: socket.socket, call: Callable[[int], None]) -> None:
         number = sock.fileno()

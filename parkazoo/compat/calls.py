@@ -168,7 +168,7 @@ class KazooCalls(Reads):
         """See :meth:`ensure_path`."""
         check_path(path)
         result: AsyncResult[str | bool] = self.handler.async_result()
-        ensure_path(self, prefixed(self.chroot, path), acl).pass_on(self.unfinished.reply(result))
+        ensure_path(self, prefixed(self.chroot, path), acl, result).pass_on(self.unfinished.reply(result))
         return result
 
     def set(self, path: str, value: bytes | None, version: int = -1) -> ZnodeStat:

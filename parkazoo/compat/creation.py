@@ -61,7 +61,7 @@ class Creation:
 
     def set_exception(self, exception: Exception) -> None:
         if self._makes_above and isinstance(exception, NoNodeError):
-            ensure_path(self._client, split(self._request.path)[0], self._request.acl).rawlink(self._go_on)
+            ensure_path(self._client, split(self._request.path)[0], self._request.acl, self).rawlink(self._go_on)
         else:
             self._reply.set_exception(exception)
 
@@ -72,29 +72,29 @@ class Creation:
             self._reply.set_exception(above.exception)
 
 
-def ensure_path(client: Any, path: str, acl: Any) -> StepResult:
+def ensure_path(client: Any, path: str, acl: Any, asker: Reply | None = None) -> StepResult:
     """Creates a path, as kazoo's; but if it is missing, asks for all levels at once and creates them without
     waiting.
 
     It asks for levels above the chroot only if the chroot is missing. It does not wait for an ensemble whose
     answer it does not need: of a home whose mirror exists, or of levels above the lowest that exists.
 
-    :param path: with the chroot.
+    :param path: with the chroot. :param asker: the reply that needs the result: they are abandoned together.
     :returns: a result that gets the path if it was created, True if it existed.
     """
-    answer = StepResult()
+    answer = StepResult(asker)
     root = client.chroot if len(path) >= len(client.chroot) else ""
 
     unseen: list[tuple[str, StepResult]] = []
     missing = [path]
 
     def exists(each: str) -> StepResult:
-        found = StepResult()
+        found = StepResult(asker)
         client._call(Presence(each, None), found)
         return found
 
     def create(each: str) -> StepResult:
-        made = StepResult()
+        made = StepResult(asker)
         Creation(client, Create(each, b"", checked_acl(acl or client.default_acl), 0), made).begin()
         return made
 
@@ -117,7 +117,7 @@ def ensure_path(client: Any, path: str, acl: Any) -> StepResult:
                 break
             missing.insert(0, each)
         if missing[0] == root:
-            higher = ensure_path(client, split(root)[0], acl)
+            higher = ensure_path(client, split(root)[0], acl, asker)
             answer.after([higher], lambda: make(higher))
         else:
             make()
@@ -184,12 +184,18 @@ class _Counted:
 class StepResult:
     """Calls one callback at once when the answer arrives. Nobody can wait for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, asker: Reply | None = None) -> None:
+        self._asker = asker
         self.value: Any = None
         self.exception: Exception | None = None
         self.is_ready = False
         self._callback: Callable[[StepResult], None] | None = None
         self._lock = threading.Lock()
+
+    @property
+    def is_abandoned(self) -> bool:
+        """See :func:`parkazoo.engine.ports.is_abandoned`."""
+        return is_abandoned(self._asker)
 
     def set(self, value: Any = None) -> None:
         self._end(value, None)

@@ -19,6 +19,7 @@ from kazoo.exceptions import (
     ConnectionLoss,
     NoNodeError,
     SessionExpiredError,
+    WriterNotClosedException,
 )
 from kazoo.protocol.states import KazooState
 
@@ -26,6 +27,7 @@ import parkazoo
 from parkazoo.errors import ClusterMapError, ForkError
 from parkazoo.kazoo_private import Close, Delete
 from parkazoo.protocol.placement import MAP
+from parkazoo.wire.workers import Workers
 from tests.aio import aio_case
 from tests.aio.aio_case import DEADLINE_S, AioCase, needs_aio, until
 from tests.fakes.zookeeper import Ensembles
@@ -93,6 +95,27 @@ class TestStart(AioCase):
         self.cluster.mute = set()
         await zk.start(DEADLINE_S)
         self.assertEqual((await zk.get("/"))[0], b"")
+
+    async def test_cancelled_at_its_end(self) -> None:
+        """It is connected, and looks for its chroot."""
+        zk = self.client("/root")
+        with mock.patch.object(zk, "_lacks_chroot", asyncio.Event().wait):
+            task = asyncio.create_task(zk.start(DEADLINE_S))
+            await until(lambda: zk.connected, "it is connected")
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+        self.assertEqual(zk.client_state, "CLOSED")
+
+    async def test_an_end_that_fails(self) -> None:
+        """The error of the start counts."""
+        self.cluster.away = {0, 1, 2}
+        zk = self.client()
+        with (
+            mock.patch.object(zk, "stop", side_effect=WriterNotClosedException),
+            self.assertRaisesRegex(TimeoutError, "no session with"),
+        ):
+            await zk.start(0.05)
 
     async def test_names(self) -> None:
         """They are looked up on a thread, for that may block."""
@@ -165,6 +188,25 @@ class TestStates(AioCase):
         await until(lambda: LOST in self.seen, "it gives up")
         self.cluster.away = set()
         await until(lambda: zk.connected, "it begins anew")
+
+    async def test_a_listener_that_calls(self) -> None:
+        """What it issues is not among the requests that the lost connection fails."""
+        zk = await self.holding()
+        issued: list[asyncio.Future[Any]] = []
+        zk.add_listener(lambda state: issued.append(zk.exists_async("/e")))
+        self.cluster.cut(self.ensemble_of("/e"))
+        await until(lambda: self.seen == [CONNECTED, SUSPENDED, CONNECTED], "it is back")
+        found = await asyncio.gather(*issued)
+        self.assertEqual((len(found), None in found), (2, False))
+
+    async def test_a_listener_that_is_removed_meanwhile(self) -> None:
+        zk = await self.holding()
+        zk.add_listener(lambda state: zk.remove_listener(late))
+        late = mock.Mock()
+        zk.add_listener(late)
+        self.cluster.cut(self.ensemble_of("/e"))
+        await until(lambda: self.seen == [CONNECTED, SUSPENDED, CONNECTED], "it is back")
+        late.assert_not_called()
 
     async def test_listeners(self) -> None:
         zk = self.client()
@@ -281,7 +323,7 @@ class TestLoops(unittest.TestCase):
             async with Ensembles() as cluster:
                 zk = aio_case.ParKazooClient(cluster.hosts)
                 await zk.start(DEADLINE_S)
-                for call in (zk.start, zk.stop):
+                for call in (zk.start, zk.stop, partial(zk.get, "/")):
                     with self.assertRaisesRegex(RuntimeError, "another event loop"):
                         await asyncio.to_thread(asyncio.run, call())
                 await zk.stop()
@@ -330,6 +372,15 @@ class TestLoop(unittest.IsolatedAsyncioTestCase):
             await asyncio.sleep(0)
         self.assertNotIn("pass-word", logs.records[0].getMessage())
 
+    async def test_no_thread(self) -> None:
+        workers = Workers("none")
+        with (
+            mock.patch.object(workers, "_start", side_effect=RuntimeError("can't start new thread")),
+            mock.patch("parkazoo.aio.asyncio_loop.BLOCKING", workers),
+            self.assertRaisesRegex(RuntimeError, "can't start"),
+        ):
+            self.loop.run_blocking(mock.Mock())
+
     async def test_a_closed_socket(self) -> None:
         sock = socket.socket()
         sock.close()
@@ -363,6 +414,7 @@ class TestCancelled(AioCase):
             self.zk.create_async("/a/b"),
             self.zk.set_async("/a", b"1"),
             self.zk.create_async("/c/d", makepath=True),
+            self.zk.ensure_path_async("/c/e"),
             self.zk.delete_async("/a"),
         ]
         await asyncio.sleep(0)
