@@ -18,6 +18,7 @@ if sys.version_info >= (3, 11):
 
 needs_aio = unittest.skipIf(sys.version_info < (3, 11), "parkazoo.aio needs Python 3.11")
 DEADLINE_S = 60.0
+LONG_S = 600.0
 POLL_S = 0.002
 
 
@@ -45,6 +46,7 @@ class AioCase(unittest.IsolatedAsyncioTestCase):
         self.addCleanup(lambda: self.assertEqual(self.mistakes, []))
 
     def client(self, chroot: str = "", **options: Any) -> ParKazooClient:
+        options.setdefault("timeout", LONG_S)  # servers are on the same loop, and answer late if that is busy
         client = ParKazooClient(self.cluster.hosts + chroot, **options)
         self.stack.push_async_callback(client.stop)
         return client
