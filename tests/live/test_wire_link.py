@@ -337,7 +337,7 @@ class TestAnswers(unittest.TestCase):
     def test_a_watch_whose_call_has_expired(self) -> None:
         """Its answer still comes before the old session is closed, and leaves no watch."""
         with Line() as line:
-            line.member._stopped.clear()
+            line.member.is_stopping = False
             line.begin()
             (read,) = line.submit(GetData("/1", lambda event: None))
             line.member._connection.report = ConnectionReport(line.member)

@@ -173,7 +173,7 @@ class TestFailures(MoveTest):
                 self.settle(member, second.address)
                 wait_until(lambda second=second: second.peers, "the new server is reached")
                 self.owner.loop.call(member.begin_stop)
-                wait_until(member._stopped.is_set, "it stops")
+                wait_until(lambda member=member: member.is_stopping, "it stops")
                 may_answer.set()
             self.assertEqual(HEADER.unpack_from(self.server.peers[0].frames[-1])[1], CloseInstance.type)
             self.assertEqual(second.peers[0].frames, [])
