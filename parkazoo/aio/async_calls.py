@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import Any, Literal, overload
+from collections.abc import Awaitable, Callable, Hashable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Literal, TypeVar, overload
+
+from kazoo.exceptions import NoNodeError
 
 from parkazoo.aio.async_transaction import AsyncTransaction
 from parkazoo.aio.future_reply import FutureReply
+from parkazoo.aio.znode_states import ZnodeStates
 from parkazoo.compat.creation import Creation, ensure_path
 from parkazoo.engine.ports import Reply
 from parkazoo.protocol import asking
@@ -16,6 +22,8 @@ from parkazoo.protocol.steps import Request
 from parkazoo.recipe.delete import TreeDelete
 from parkazoo.types import ACL, ACLs, ZnodeStat
 from parkazoo.types.znodes import Watch
+
+T = TypeVar("T")
 
 
 class AsyncCalls:
@@ -32,6 +40,7 @@ class AsyncCalls:
 
     chroot: str
     default_acl: ACLs | None
+    auth_data: set[tuple[str, str]]
 
     def _call(self, request: Request, reply: Reply) -> None:
         raise NotImplementedError
@@ -137,7 +146,60 @@ class AsyncCalls:
         self._call(request, FutureReply(future, lambda _: asking.unchrooted(self.chroot, request.path)))
         return future
 
+    # ---- states ----------------------------------------------------------------------------------
+
+    def watch_data(self, path: str) -> ZnodeStates[tuple[bytes, ZnodeStat] | None]:
+        """Returns the states of a znode: value and stat, or None while it does not exist.
+
+        ``async with zk.watch_data(path) as states: async for state in states``. See :class:`ZnodeStates`.
+        """
+        return self._states(path, self.get, lambda state: state and (state[1].czxid, state[1].mzxid, state[0]))
+
+    def watch_children(self, path: str) -> ZnodeStates[list[str] | None]:
+        """Returns the states of a znode's children: their names, in no order, or None while it does not exist.
+
+        See :meth:`watch_data`.
+        """
+        return self._states(path, self.get_children, lambda names: None if names is None else frozenset(names))
+
+    def _states(
+        self, path: str, read: Callable[[str, Watch], Awaitable[T]], key: Callable[[T | None], Hashable]
+    ) -> ZnodeStates[T | None]:
+        check_path(path)
+        prefixed(self.chroot, path)  # raises for a path that cannot be
+
+        async def read_or_miss(watch: Watch) -> T | None:
+            while True:
+                with suppress(NoNodeError):
+                    return await read(path, watch)
+                if await self.exists(path, watch) is None:
+                    return None
+
+        return ZnodeStates(read_or_miss, key, partial(self.forget_watch, path))
+
+    def forget_watch(self, path: str, watch: Watch) -> None:
+        """Forgets a watch on the data and on the children of a path. An event that has come may still call it."""
+        raise NotImplementedError
+
     # ---- writes ----------------------------------------------------------------------------------
+
+    async def add_auth(self, scheme: str, credential: str) -> bool:
+        """Sends credentials to every ensemble, now and on each new connection.
+
+        :param scheme: ``"digest"``, or another one that the servers know.
+        :param credential: for digest, ``"user:password"``.
+        :returns: True.
+        :raises AuthFailedError: an ensemble refuses them; the client is closed then.
+        """
+        return await self.add_auth_async(scheme, credential)
+
+    def add_auth_async(self, scheme: str, credential: str) -> asyncio.Future[bool]:
+        """See :meth:`add_auth`."""
+        request = asking.add_auth(scheme, credential)
+        future: asyncio.Future[bool] = self._new_future()
+        self.auth_data.add((scheme, credential))
+        self._call(request, FutureReply(future))
+        return future
 
     @overload
     async def create(

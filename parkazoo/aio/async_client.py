@@ -8,7 +8,8 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -22,7 +23,7 @@ from kazoo.exceptions import (
     ConnectionLoss,
     WriterNotClosedException,
 )
-from kazoo.protocol.states import KeeperState
+from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
 
 from parkazoo.aio.async_calls import AsyncCalls
@@ -32,6 +33,7 @@ from parkazoo.engine.ports import Reply
 from parkazoo.engine.session import Session
 from parkazoo.errors import ForkError
 from parkazoo.kazoo_private import Create, Exists, collect_hosts, normpath
+from parkazoo.protocol.asking import prefixed
 from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.cluster_map import FIRST, format_hosts
 from parkazoo.protocol.placement import MAP
@@ -40,8 +42,9 @@ from parkazoo.protocol.steps import Request
 from parkazoo.types import ACLs
 from parkazoo.types.client import Listener
 from parkazoo.types.handlers import Log
+from parkazoo.types.znodes import Watch
 from parkazoo.wire.about import About
-from parkazoo.wire.member import Member, MemberOptions
+from parkazoo.wire.member import FINAL_STATES, Member, MemberOptions
 from parkazoo.wire.tls import Tls
 
 UNSETTLED = KeeperState.CONNECTING
@@ -269,6 +272,33 @@ class ParKazooClient(AsyncCalls):
         """Removes a listener, if it is one."""
         self._listeners.pop(listener, None)
 
+    async def states(self) -> AsyncIterator[str]:
+        """Yields the client's KazooState, and each later one; none is left out. It ends when the client stops.
+
+        :raises ConnectionClosedError: it does not run.
+        """
+        if self._loop is None:
+            raise ConnectionClosedError("the client does not run")
+        seen = deque([self.state])
+        has_come = asyncio.Event()
+
+        def note(state: str) -> None:
+            seen.append(state)
+            has_come.set()
+
+        self.add_listener(note)
+        try:
+            while True:
+                while seen:
+                    state = seen.popleft()
+                    yield state
+                if state == KazooState.LOST and self.client_state in FINAL_STATES:
+                    return
+                has_come.clear()
+                await has_come.wait()
+        finally:
+            self.remove_listener(note)
+
     def _change(self, state: str) -> None:
         before, self.client_state = self.state, state
         for change in self._changes:
@@ -287,6 +317,11 @@ class ParKazooClient(AsyncCalls):
                     self.logger.exception("Error in connection state listener")
 
     # ---- requests --------------------------------------------------------------------------------
+
+    def forget_watch(self, path: str, watch: Watch) -> None:
+        """See :meth:`AsyncCalls.forget_watch`."""
+        if self._session is not None and self._session.watching is not None:
+            self._session.watching.forget(prefixed(self.chroot, path), watch)
 
     def _call(self, request: Request, reply: Reply) -> None:
         """Issues a request."""

@@ -6,7 +6,7 @@ from typing import Any, Literal, overload
 
 from parkazoo.compat.creation import Creation, Unfinished, ensure_path
 from parkazoo.compat.reads import Reads
-from parkazoo.kazoo_private import Auth, Reconfig
+from parkazoo.kazoo_private import Reconfig
 from parkazoo.protocol import asking
 from parkazoo.protocol.asking import check_bool, check_path, prefixed, set_data
 from parkazoo.recipe.delete import TreeDelete
@@ -245,13 +245,10 @@ class KazooCalls(Reads):
 
     def add_auth_async(self, scheme: str, credential: str) -> AsyncResult[bool]:
         """See :meth:`add_auth`."""
-        if not isinstance(scheme, str):
-            raise TypeError("Invalid type for 'scheme' (string expected)")
-        if not isinstance(credential, str):
-            raise TypeError("Invalid type for 'credential' (string expected)")
+        request = asking.add_auth(scheme, credential)
         self.auth_data.add((scheme, credential))
         result: AsyncResult[bool] = self.handler.async_result()
-        self._call(Auth(0, scheme, credential), result)
+        self._call(request, result)
         return result
 
     def reconfig(

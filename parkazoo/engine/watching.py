@@ -14,6 +14,7 @@ from kazoo.protocol.states import EventType, WatchedEvent
 
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import OnAnswer, RequestPort
+from parkazoo.protocol.order import children, node
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.types.znodes import Watch
 
@@ -69,6 +70,14 @@ class Watching:
         """Forget the watches of that function."""
         if self._unsettled or self._armed:  # in this order: a watch is armed before it counts as settled
             self._call(partial(self._leave, key, watcher))
+
+    def forget(self, path: str, watcher: Watch) -> None:
+        """On the loop: forget the watches of that function on the data and on the children of a path."""
+        directory = self.driver.context.known(path)
+        for place in {directory.home, directory.mirror}:
+            self._members[place.ensemble].forget_watch(place.path, watcher)
+        for key in (node(path), children(path)):
+            self._leave(key, watcher)
 
     def _leave(self, key: str, watcher: Watch) -> None:
         for watch in list(self._armed.get(key, ())):

@@ -10,6 +10,7 @@ from typing import Any
 from kazoo.security import ACL, OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import (
+    Auth,
     CheckVersion,
     Create,
     Create2,
@@ -158,6 +159,14 @@ def delete(chroot: str, path: str, version: int) -> Delete:
     check_path(path)
     _check_version(version)
     return Delete(prefixed(chroot, path), version)
+
+
+def add_auth(scheme: str, credential: str) -> Auth:
+    if not isinstance(scheme, str):
+        raise TypeError("Invalid type for 'scheme' (string expected)")
+    if not isinstance(credential, str):
+        raise TypeError("Invalid type for 'credential' (string expected)")
+    return Auth(0, scheme, credential)
 
 
 def check_version(chroot: str, path: str, version: int) -> CheckVersion:

@@ -50,6 +50,12 @@ class TestCalls(AioCase):
         await zk.create("/b", acl=OPEN_ACL_UNSAFE)
         self.assertEqual((await zk.get_acls("/b"))[0], OPEN_ACL_UNSAFE)
 
+    async def test_credentials(self) -> None:
+        zk = await self.started()
+        self.assertIs(await zk.add_auth("digest", "user:password"), True)
+        self.assertEqual(zk.auth_data, {("digest", "user:password")})
+        self.assertEqual((await zk.get("/"))[0], b"")
+
     async def test_missing_levels(self) -> None:
         zk = await self.started()
         with self.assertRaises(NoNodeError):
@@ -113,6 +119,8 @@ class TestCalls(AioCase):
             (TypeError, lambda: calls.get_children_async("/a", None, 1)),
             (TypeError, lambda: calls.set_acls_async("/a", "acl")),
             (TypeError, lambda: calls.delete_async("/a", "1")),
+            (TypeError, lambda: calls.add_auth_async("digest", b"u:p")),
+            (TypeError, lambda: calls.add_auth_async(None, "u:p")),
             (ValueError, lambda: calls.get_async("/a/../b")),
             (ValueError, lambda: calls.create_async("/a/./b")),
             (ValueError, lambda: calls.transaction().create("/a/./b")),

@@ -7,9 +7,9 @@ import unittest
 import uuid
 from typing import Any
 
-from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
 from kazoo.protocol.states import KazooState
-from kazoo.security import OPEN_ACL_UNSAFE
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from tests.aio import aio_case
 from tests.aio.aio_case import needs_aio, until
@@ -65,6 +65,40 @@ class TestAio(unittest.IsolatedAsyncioTestCase):
         await (await self.started()).set("/a", b"1")
         await until(lambda: told, "the event")
         self.assertEqual([(each.type, each.path) for each in told], [("CHANGED", "/a")])
+
+    async def test_states(self) -> None:
+        """Each is made by another client, before or after the connections were lost."""
+        other = await self.started()
+        await self.zk.create("/e", ephemeral=True)  # so that it misses the connection
+        seen: list[str] = []
+        self.zk.add_listener(seen.append)
+        async with self.zk.watch_data("/a") as values, self.zk.watch_children("/a") as children:
+            self.assertEqual((await anext(values), await anext(children)), (None, None))
+            await other.create("/a", b"0")
+            self.assertEqual(((await anext(values))[0], await anext(children)), (b"0", []))
+            for number in range(1, 4):
+                seen.clear()
+                self.zk._session.drop_connections()
+                if number == 2:
+                    await until(lambda: seen == [KazooState.SUSPENDED, KazooState.CONNECTED], "it is back")
+                await other.set("/a", b"%d" % number)
+                await other.create(f"/a/{number}")
+                names = await anext(children)
+                value, _ = await anext(values)
+                self.assertEqual((value, len(names)), (b"%d" % number, number))
+            await other.delete("/a", recursive=True)
+            while await anext(children) is not None:
+                pass
+            self.assertIsNone(await anext(values))
+
+    async def test_credentials(self) -> None:
+        other = await self.started()
+        await self.zk.add_auth("digest", "user:password")
+        await self.zk.create("/own", acl=CREATOR_ALL_ACL)
+        with self.assertRaises(NoAuthError):
+            await other.get("/own")
+        await other.add_auth("digest", "user:password")
+        self.assertEqual((await other.get("/own"))[0], b"")
 
     async def test_transactions(self) -> None:
         await self.zk.create("/a")

@@ -48,12 +48,25 @@ async def reads() -> None:
     assert_type(await zk.get_acls_async("/a"), tuple[list[ACL], ZnodeStat])
     assert_type((await zk.sync("/a"), await zk.sync_async("/a")), tuple[str, str])
     assert_type(zk.unchroot("/a"), str)
+    zk.forget_watch("/a", told)
     await zk.get(b"/a")  # E: arg-type
     await zk.get("/a", "told")  # E: arg-type
     zk.get("/a").result()  # E: attr-defined
 
 
+async def one_after_the_other() -> None:
+    async with zk.watch_data("/a") as states:
+        async for state in states:
+            assert_type(state, tuple[bytes, ZnodeStat] | None)
+    async for names in zk.watch_children("/a"):
+        assert_type(names, list[str] | None)
+    async for own in zk.states():
+        assert_type(own, str)
+    zk.watch_data(b"/a")  # E: arg-type
+
+
 async def writes() -> None:
+    assert_type((await zk.add_auth("digest", "u:p"), await zk.add_auth_async("digest", "u:p")), tuple[bool, bool])
     assert_type(await zk.create("/a", b"1", ephemeral=True, sequence=True, makepath=True), str)
     assert_type(await zk.create("/a", include_data=True), tuple[str, ZnodeStat])
     assert_type(zk.create_async("/a"), asyncio.Future[str])

@@ -1,0 +1,82 @@
+"""The states of a znode, or of its children, one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from types import TracebackType
+from typing import Generic, TypeVar
+
+from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, SessionExpiredError
+from kazoo.protocol.states import WatchedEvent
+
+from parkazoo.types.znodes import Watch
+
+T = TypeVar("T")
+PAUSE_S = 0.1  # after a lost connection: requests fail at once while the session begins anew
+
+
+class ZnodeStates(Generic[T]):
+    """``async with`` it, then ``async for``: the state that there is now, and each one that differs from the last.
+
+    It reads again after each event and each lost connection. So the newest state always comes; between two that
+    come, others may have been. If waiting for the next is cancelled, nothing is lost.
+
+    :param read: reads the state, and leaves a watch for what comes after.
+    :param key: tells states apart.
+    :param forget: forgets that watch.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[Watch], Awaitable[T]],
+        key: Callable[[T], Hashable],
+        forget: Callable[[Watch], None],
+    ) -> None:
+        self._read = read
+        self._key = key
+        self._forget = forget
+        self._seen: list[Hashable] = []  # the last state; empty before the first
+        self._is_due = asyncio.Event()
+        self._is_due.set()
+
+    async def __aenter__(self) -> ZnodeStates[T]:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Forgets the watch."""
+        self._forget(self._note)
+
+    def __aiter__(self) -> ZnodeStates[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        """
+        :raises ConnectionClosedError: the client stops.
+        :raises: what a read raises, but for a lost connection.
+        """
+        while True:
+            await self._is_due.wait()
+            for state in await self._read_again():
+                key = self._key(state)
+                if self._seen != [key]:
+                    self._seen = [key]
+                    return state
+
+    async def _read_again(self) -> list[T]:
+        """The state; nothing if the connection was lost meanwhile."""
+        self._is_due.clear()
+        try:
+            return [await self._read(self._note)]
+        except BaseException as error:
+            self._is_due.set()
+            is_lost = isinstance(error, (ConnectionLoss, SessionExpiredError))
+            if not is_lost or isinstance(error, ConnectionClosedError):  # which is a SessionExpiredError
+                raise
+        await asyncio.sleep(PAUSE_S)
+        return []
+
+    def _note(self, event: WatchedEvent) -> None:
+        self._is_due.set()
