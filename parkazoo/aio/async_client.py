@@ -9,7 +9,7 @@ import os
 import sys
 import warnings
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -27,9 +27,11 @@ from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
 
 from parkazoo.aio.async_calls import AsyncCalls
+from parkazoo.aio.asyncio_loop import AsyncioLoop
 from parkazoo.aio.asyncio_runtime import AsyncioRuntime
 from parkazoo.aio.ending import Ending
-from parkazoo.engine.ports import Reply
+from parkazoo.aio.future_reply import FutureReply
+from parkazoo.engine.ports import Reply, give
 from parkazoo.engine.session import Session
 from parkazoo.errors import ForkError
 from parkazoo.kazoo_private import Create, Exists, collect_hosts, normpath
@@ -45,7 +47,8 @@ from parkazoo.types.handlers import Log
 from parkazoo.types.znodes import Watch
 from parkazoo.wire.about import About
 from parkazoo.wire.member import FINAL_STATES, Member, MemberOptions
-from parkazoo.wire.tls import Tls
+from parkazoo.wire.sasl import verify_sasl
+from parkazoo.wire.tls import Tls, make_context
 
 UNSETTLED = KeeperState.CONNECTING
 CHROOT_TIMEOUT_S = 1.0
@@ -67,18 +70,33 @@ class ParKazooClient(AsyncCalls):
         hosts: str | list[str] = "127.0.0.1:2181",
         timeout: float = 10.0,
         *,
+        client_id: SessionId | None = None,
         default_acl: ACLs | None = None,
         auth_data: Iterable[tuple[str, str]] | None = None,
+        sasl_options: Mapping[str, object] | None = None,
+        read_only: bool = False,
         randomize_hosts: bool = True,
         logger: Log | None = None,
+        keyfile: str | None = None,
+        keyfile_password: str | None = None,
+        certfile: str | None = None,
+        ca: str | None = None,
+        use_ssl: bool = False,
+        verify_certs: bool = True,
+        check_hostname: bool = False,
         give_up_after: float | None = None,
         consistency: Literal["ensemble", "total"] = "ensemble",
     ) -> None:
         """:param hosts: ``"host:port,host:port/chroot"``, or a list of these parts: servers of any ensembles.
         :param timeout: session timeout in seconds; servers have limits of their own.
+        :param client_id: of an earlier client, to resume its session at the first start; see :attr:`client_id`.
         :param default_acl: ACL of znodes created without one.
         :param auth_data: schemes and credentials, such as ``("digest", "user:password")``.
+        :param sasl_options: for pure-sasl: mechanism, username, password, and so on.
+        :param read_only: accept servers without a quorum; they only answer reads.
         :param randomize_hosts: try servers in any order.
+        :param keyfile: with `certfile`, this client's key and certificate for TLS; PEM files.
+        :param ca: a PEM file with the certificates to trust; by default the system's.
         :param give_up_after: seconds of SUSPENDED after which the client becomes LOST and gives up its sessions on
             all ensembles. By default it stays SUSPENDED until the ensemble is back.
         :param consistency: ``"total"``: the reads and writes of all clients made so have one order on all
@@ -94,7 +112,11 @@ class ParKazooClient(AsyncCalls):
         self.chroot = normpath(chroot) if chroot else ""
         self.default_acl = default_acl
         self.auth_data = set(auth_data or ())
+        self.sasl_options = sasl_options
+        self.read_only = read_only
         self.randomize_hosts = randomize_hosts
+        self.tls = Tls(use_ssl, ca, certfile, keyfile, keyfile_password, verify_certs, check_hostname)
+        self._resumed = client_id
         self.logger: Log = logger or logging.getLogger("parkazoo")
         self.session_timeout_s = float(timeout)
         self.give_up_after_s = give_up_after
@@ -134,12 +156,15 @@ class ParKazooClient(AsyncCalls):
         :raises ClusterMapError: the map is missing, damaged, of a newer format, or does not fit the servers; at
             once.
         :raises AuthFailedError: the servers refuse the credentials.
+        :raises ConfigurationError: the TLS or SASL options cannot be used; at once.
         :raises TimeoutError: it names the servers that were not reached, and why.
         :raises RuntimeError: the client runs on another loop.
         """
         self._verify_loop()
         if self._session is not None and self._session.is_leaving and (ending := self._end()) is not None:
             await asyncio.wait([ending.end])  # of a session that has failed, or is being stopped
+        if self._loop is None:
+            await self._verify_options()
         session = self._begin()
         try:
             await self._settle(timeout)
@@ -147,6 +172,7 @@ class ParKazooClient(AsyncCalls):
                 raise self._failure(session, timeout)
             lacks_chroot = bool(self.chroot) and await self._lacks_chroot()
         except BaseException:
+            session.leaves_sessions = True
             with suppress(WriterNotClosedException):  # the error of the start counts
                 await self.stop()
             raise
@@ -169,6 +195,24 @@ class ParKazooClient(AsyncCalls):
         self._loop = self._ending = None
         self.client_state = KeeperState.CLOSED
 
+    async def _verify_options(self) -> None:
+        """TLS reads files."""
+        if self.sasl_options is not None:
+            verify_sasl(self.sasl_options)
+        if self.tls.use_ssl:
+            loop, verified = AsyncioLoop(asyncio.get_running_loop()), self._new_future()
+
+            def verify() -> None:
+                outcome: Exception | None = None
+                try:
+                    make_context(self.tls)
+                except Exception as error:
+                    outcome = error
+                loop.call(partial(give, FutureReply(verified), outcome))
+
+            loop.run_blocking(verify)
+            await verified
+
     def _begin(self) -> Session[Member]:
         if self._session is not None and self._loop is not None:
             return self._session
@@ -176,7 +220,8 @@ class ParKazooClient(AsyncCalls):
         self._loop = asyncio.get_running_loop()
         self._runtime = AsyncioRuntime(self._loop)
         self.client_state = KeeperState.CONNECTING
-        self._session = Session(self, self._runtime, self._make_member, None)
+        resumed, self._resumed = self._resumed, None
+        self._session = Session(self, self._runtime, self._make_member, resumed)
         _started.add(self)
         self._session.begin()
         return self._session
@@ -251,6 +296,13 @@ class ParKazooClient(AsyncCalls):
     def connected(self) -> bool:
         """Returns whether the client is connected."""
         return self.client_state in CONNECTED_STATES
+
+    @property
+    def client_id(self) -> SessionId | None:
+        """Returns the client's id and password; ``ParKazooClient(client_id=...)`` resumes the client. None if not
+        connected. See :attr:`parkazoo.ParKazooClient.client_id`.
+        """
+        return self._session.client_id if self._session is not None and self.connected else None
 
     @property
     def state(self) -> str:
@@ -359,10 +411,10 @@ class ParKazooClient(AsyncCalls):
             self._logger_for,
             self.session_timeout_s,
             self.auth_data,
-            Tls(),
-            None,
+            self.tls,
+            self.sasl_options,
             KazooRetry(max_tries=-1),
-            False,
+            self.read_only,
             self.randomize_hosts,
         )
         return Member(session, self._runtime, name, hosts, client_id, options)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import runpy
+import shutil
 import socket
+import ssl
 import sys
+import tempfile
 import threading
 import unittest
 from functools import partial
@@ -29,8 +32,9 @@ from parkazoo.kazoo_private import Close, Delete
 from parkazoo.protocol.placement import MAP
 from parkazoo.wire.workers import Workers
 from tests.aio import aio_case
-from tests.aio.aio_case import DEADLINE_S, AioCase, needs_aio, until
+from tests.aio.aio_case import DEADLINE_S, LONG_S, AioCase, needs_aio, until
 from tests.fakes.zookeeper import Ensembles
+from tests.kazoo_suite.certificates import Authority
 
 CONNECTED, SUSPENDED, LOST = KazooState.CONNECTED, KazooState.SUSPENDED, KazooState.LOST
 
@@ -135,7 +139,6 @@ class TestStart(AioCase):
         for error, options in (
             (ValueError, {"give_up_after": 0}),
             (ValueError, {"consistency": "eventual"}),
-            (TypeError, {"use_ssl": True}),
             (TypeError, {"handler": None}),
         ):
             with self.assertRaises(error):
@@ -146,6 +149,58 @@ class TestStart(AioCase):
         await asyncio.gather(*(zk.create(f"/{each}/x", b"1", makepath=True) for each in range(12)))
         values = await asyncio.gather(*(zk.get(f"/{each}/x") for each in range(12)))
         self.assertEqual({value for value, _ in values}, {b"1"})
+
+
+class TestOptions(AioCase):
+    async def test_an_earlier_session(self) -> None:
+        """Another client goes on with it, and its ephemeral stays."""
+        first = await self.started()
+        await first.create("/e", ephemeral=True)
+        client_id = first.client_id
+        session = first._session
+        assert session is not None
+        session.abandon(ConnectionClosedError("its process has ended"))
+        first._loop = None
+        self.cluster.cut(self.ensemble_of("/e"))
+        second = await self.started(client_id=client_id)
+        assert client_id is not None
+        assert second.client_id is not None
+        self.assertEqual(second.client_id[0], client_id[0])
+        stat = await second.exists("/e")
+        assert stat is not None
+        self.assertEqual(stat.ephemeralOwner, client_id[0])
+        await second.stop()
+        self.assertIsNone(second.client_id)
+        self.assertFalse(any("/e" in nodes for nodes in self.cluster.model.nodes))
+        await second.start(DEADLINE_S)  # a new one
+        self.assertNotEqual(second.client_id[0], client_id[0])
+
+    async def test_options_of_sasl(self) -> None:
+        with self.assertRaisesRegex(ConfigurationError, "sasl_options"):
+            await self.client(sasl_options={"mechanism": "NONE"}).start()
+
+    async def test_tls(self) -> None:
+        authority, files = Authority("ours"), Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, files)
+        served = authority.issue("localhost", "127.0.0.1")
+        (files / "server.pem").write_bytes(served.key + served.certificate)
+        (files / "ca.pem").write_bytes(authority.certificate)
+        (files / "other.pem").write_bytes(Authority("another").certificate)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(files / "server.pem")
+        async with Ensembles(tls=context) as cluster:
+            options: dict[str, Any] = {"use_ssl": True, "check_hostname": True, "ca": str(files / "ca.pem")}
+            async with aio_case.ParKazooClient(cluster.hosts, LONG_S, **options) as zk:
+                values = [bytes([number]) * 300_000 for number in range(20)]
+                await asyncio.gather(*(zk.create(f"/{at}", value) for at, value in enumerate(values)))
+                read = await asyncio.gather(*(zk.get(f"/{at}") for at in range(20)))
+                self.assertEqual([value for value, _ in read], values)
+            other = aio_case.ParKazooClient(cluster.hosts, LONG_S, use_ssl=True, ca=str(files / "other.pem"))
+            with self.assertRaisesRegex(TimeoutError, "certificate"):
+                await other.start(1)
+            for wrong in ({"ca": str(files / "none.pem")}, {"check_hostname": True, "verify_certs": False}):
+                with self.assertRaises(ConfigurationError):
+                    await aio_case.ParKazooClient(cluster.hosts, LONG_S, use_ssl=True, **wrong).start(DEADLINE_S)  # type: ignore[arg-type]
 
 
 class TestStates(AioCase):

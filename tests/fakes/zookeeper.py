@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import ssl
 from contextlib import suppress
 from typing import Any
 
@@ -107,19 +108,20 @@ class Ensembles:
     :ivar mute: ensembles that do what they are asked, and say nothing.
     """
 
-    def __init__(self, count: int = 3, form: Form = Form.PLAIN) -> None:
+    def __init__(self, count: int = 3, form: Form = Form.PLAIN, tls: ssl.SSLContext | None = None) -> None:
         self.names = NAMES[:count]
         self.away: set[int] = set()
         self.mute: set[int] = set()
         self.requests: list[Any] = []
         self._form = form
+        self._tls = tls
         self._sessions = itertools.count(0x1000)
         self._alive: set[int] = set()
         self._writers: dict[tuple[int, int], asyncio.StreamWriter] = {}  # by session and ensemble
 
     async def __aenter__(self) -> Ensembles:
         self._servers = [
-            await asyncio.start_server(self._serving(ensemble), "127.0.0.1", 0)
+            await asyncio.start_server(self._serving(ensemble), "127.0.0.1", 0, ssl=self._tls)
             for ensemble in range(len(self.names))
         ]
         ports = [server.sockets[0].getsockname()[1] for server in self._servers]

@@ -15,10 +15,13 @@ ParKazooClient(consistency="eventual")  # E: arg-type
 ParKazooClient(hotss="h1:2181")  # E: call-arg
 ParKazooClient(timeout="4")  # E: arg-type
 ParKazooClient(handler=None)  # E: call-arg
+ParKazooClient(client_id=ParKazooClient().client_id, read_only=True, sasl_options={"mechanism": "DIGEST-MD5"})
+ParKazooClient(use_ssl=True, ca="ca.pem", certfile="cert.pem", keyfile="key.pem", check_hostname=True)
 zk = ParKazooClient("h1:2181/chroot", timeout=4.0, default_acl=None)
 assert_type((zk.chroot, zk.connected, zk.state), tuple[str, bool, str])
 assert_type((zk.hosts, zk.auth_data, zk.randomize_hosts), tuple[list[tuple[str, int]], set[tuple[str, str]], bool])
-zk.logger.info("%s", zk.default_acl)
+zk.logger.info("%s %s %s %s", zk.default_acl, zk.read_only, zk.sasl_options, zk.tls.ca)
+assert_type(zk.client_id, tuple[int, bytes] | None)
 
 
 def told(event: WatchedEvent) -> None:
