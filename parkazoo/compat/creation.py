@@ -172,6 +172,11 @@ class _Counted:
         self._all = all_of_them
         self._reply = reply
 
+    @property
+    def is_abandoned(self) -> bool:
+        """See :func:`parkazoo.engine.ports.is_abandoned`."""
+        return is_abandoned(self._reply)
+
     def set(self, value: Any = None) -> None:
         self._reply.set(value)
         self._all.discard(self)

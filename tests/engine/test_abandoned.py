@@ -9,7 +9,7 @@ from unittest import mock
 
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from parkazoo.compat.creation import Creation
+from parkazoo.compat.creation import Creation, Unfinished
 from parkazoo.engine.deferred.own_operations import OwnOperations
 from parkazoo.engine.early import Early
 from parkazoo.engine.gate import Gate
@@ -258,8 +258,12 @@ class TestReplies(unittest.TestCase):
         caller = Caller()
         request = Create("/a", b"", OPEN_ACL_UNSAFE, 0)
         operations = ObservedOperations(lambda request, reply: None, lambda *_: None, lambda: 0.0)
-        replies = [ObservedOperation(operations, request, caller), Creation(None, request, caller)]
-        self.assertEqual([is_abandoned(each) for each in replies], [False, False])
+        replies = [
+            ObservedOperation(operations, request, caller),
+            Creation(None, request, caller),
+            Unfinished().reply(caller),
+        ]
+        self.assertEqual([is_abandoned(each) for each in replies], [False] * len(replies))
         caller.is_abandoned = True
-        self.assertEqual([is_abandoned(each) for each in replies], [True, True])
+        self.assertEqual([is_abandoned(each) for each in replies], [True] * len(replies))
         self.assertFalse(is_abandoned(None))
