@@ -195,9 +195,10 @@ def verify_new_enough(clients: Mapping[str, AdminClient]) -> None:
     """:raises ClusterMapError: a client could not read a map that has more in it than the map until now."""
     sessions = dict(zip(clients, for_each(list(clients.values()), read_sessions), strict=True))
     if older := [each for each in by_client(sessions) if _is_older(each)]:
+        clients_are = "1 client is" if len(older) == 1 else f"{len(older):,} clients are"
         raise ClusterMapError(
-            f"the map is not changed: {len(older):,} clients are too old to read the next one. Upgrade them first"
-            f":\n  {describe_client(older[0])}"
+            f"the map is not changed: {clients_are} too old to read the next one. Upgrade first:"
+            f"\n  {describe_client(older[0])}"
         )
 
 

@@ -256,6 +256,11 @@ class MoveCase(unittest.TestCase):
         for ensemble in self.ensembles.values():
             ensemble.before_write = lambda: None
 
+    def register_an_old_client(self) -> None:
+        data = encode_registration(WORKER + 1, {"version": "0.0.1", "host": "web8", "pid": 4712})
+        registered = Create(registration_path(WORKER + 1), data, OPEN_ACL_UNSAFE, EPHEMERAL)
+        self.ensembles["b"].write(registered, session=WORKER + 1)
+
     def end_session(self, session: int) -> None:
         for ensemble in self.ensembles.values():
             ensemble.end_session(session)
@@ -917,6 +922,12 @@ class TestRefused(MoveCase):
         self.refuse("^/n has never had a child", path="/n")
         self.home.write(Create(f"{PIN}/1234.-1", b"", OPEN_ACL_UNSAFE, 0))
         self.refuse("^a delete of /d has not come to its end")
+
+    def test_an_old_client(self) -> None:
+        """It could not read a map with a move in it."""
+        self.register_an_old_client()
+        for dry_run in (False, True):
+            self.refuse("(?s)^the map is not changed: 1 client is too old .* on web8, pid 4712", dry_run=dry_run)
 
     def test_the_pin_of_a_home_that_went_back(self) -> None:
         """It names the place before the last move: what looks like a copy has the children."""

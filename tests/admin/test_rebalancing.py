@@ -50,7 +50,7 @@ class RebalanceCase(unittest.TestCase):
         self.read_map = self.stand_in("read_map", side_effect=lambda *_, **__: self.known)
         self.stand_in("count_below", side_effect=lambda client, paths, pace: dict.fromkeys(paths, 10))
         self.stand_in("read_primary", several_moves, side_effect=lambda client: SimpleNamespace(map=self.known))
-        self.stand_in("verify_new_enough", several_moves)
+        self.new_enough = self.stand_in("verify_new_enough", several_moves)
         self.move = self.stand_in("DirectoryMove", several_moves, side_effect=self.moves)
         self.stand_in("connected", Rise, return_value=nullcontext(dict.fromkeys("abc", nothing)))
         self.look_out = self.stand_in("verify_no_strangers", Rise)
@@ -86,8 +86,8 @@ class RebalanceTest(RebalanceCase):
         self.assertEqual([to for _, to in self.moved], ["b", "c", "b", "c"])
         self.assertEqual(self.moved, [(each.branch.directory, each.to) for each in plan.moves])
         self.assertEqual(moves, SeveralMoves(4, {}))
-        _, _, rise, _, per_second, is_next = self.move.call_args.args
-        self.assertEqual((per_second, is_next, rise.strangers_gone), (500, True, False))
+        _, _, rise, _, per_second, is_next, about = self.move.call_args.args
+        self.assertEqual((per_second, is_next, about, rise.strangers_gone), (500, True, "4 of 4", False))
         self.assertEqual(self.find_advice.call_args.kwargs["seconds"], 7)
         self.assertEqual(self.told, ["counted 9,000 writes in 15 s"])
 
@@ -101,11 +101,13 @@ class RebalanceTest(RebalanceCase):
             ["would be refused: 1 session is not registered", "would go on with a move: /left moves to b"],
         )
 
-    def test_strangers(self) -> None:
+    def test_clients_that_do_not_take_part(self) -> None:
         """They are told before anything is counted."""
-        self.look_out.side_effect = StrangersError("1 session is not registered")
-        with self.assertRaises(StrangersError):
-            self.rebalance()
+        for verify in (self.look_out, self.new_enough):
+            verify.side_effect = ClusterMapError("1 client is too old")
+            with self.assertRaisesRegex(ClusterMapError, "1 client is too old"):
+                self.rebalance()
+            verify.side_effect = None
         self.find_advice.assert_not_called()
 
     def test_a_move_that_was_left(self) -> None:

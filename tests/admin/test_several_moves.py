@@ -5,25 +5,30 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
-from unittest import mock
+from typing import Any
+from unittest import TestCase, mock
 
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.admin import several_moves
-from parkazoo.admin.clients import LostError
+from parkazoo.admin.clients import LostError, NoRightError
 from parkazoo.admin.directory_move import DirectoryMove
 from parkazoo.admin.moving import at_work
 from parkazoo.admin.moving.at_home import MovingHome
 from parkazoo.admin.moving.at_work import find_work
 from parkazoo.admin.moving.copying import MovingCopy
-from parkazoo.admin.rise import Rise
+from parkazoo.admin.rise import Rise, StrangersError
 from parkazoo.admin.several_moves import MovesInTurn, SeveralMoves, find_on
-from parkazoo.kazoo_private import Create
+from parkazoo.admin.strangers import Stranger, Strangers
+from parkazoo.errors import ClusterMapError
+from parkazoo.kazoo_private import Create, SetData
 from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.epochs import Form, Rule
 from parkazoo.protocol.pin import Pin, decode_pin, encode_pin
-from parkazoo.protocol.placement import mirror_path
+from parkazoo.protocol.placement import MAP, mirror_path
 from tests.admin.test_directory_move import GROWN, MOST_WRITES, NAMES, OLD, SESSIONS, CrashError, MoveCase
 from tests.fakes.ensemble import FakeAdminClient
 
@@ -207,6 +212,72 @@ class TestSeveral(SeveralCase):
         told = [("/d/x", 1), ("/d", 2)]
         self.assertEqual(self.told, [f"{path}: would copy {number} znodes from a to b" for path, number in told])
 
+    def test_wrong_arguments(self) -> None:
+        """They are refused before anything is connected, and the whole command with them."""
+        leaving = GROWN.with_leaving("b")
+        tolerant = replace(GROWN, form=Form.TOLERANT)
+        below: list[tuple[ClusterMap, str, str, str]] = [
+            (GROWN, "/", "b", "^/ has its place for ever: move directories below it$"),
+            (GROWN, "/zookeeper", "b", "is ZooKeeper's own"),
+            (GROWN, "/parkazoo/map", "b", "is ParKazoo's own"),
+            (GROWN, "/d", "x", "^no ensemble of the map is called 'x': there are a, b, h$"),
+            (leaving, "/d", "b", "^ensemble b is leaving, and takes no directory: "),
+            (leaving.without("b"), "/d", "b", "^ensemble b has left the map"),
+            (tolerant, "/d", "b", "paths say where directories are"),
+        ]
+        for known, path, to, words in below:
+            with (
+                self.subTest(words),
+                mock.patch.object(several_moves, "read_map", return_value=known),
+                self.assertRaisesRegex(ClusterMapError, words),
+            ):
+                several_moves.move_below("a:1", path, to)
+        for known, name, words in (
+            (GROWN, "x", "^no ensemble of the map is called 'x'"),
+            (tolerant, "a", "paths say where directories are"),
+        ):
+            with (
+                self.subTest(words),
+                mock.patch.object(several_moves, "read_map", return_value=known),
+                self.assertRaisesRegex(ClusterMapError, words),
+            ):
+                several_moves.move_off("a:1", name)
+        with self.assertRaisesRegex(ClusterMapError, "^0 writes/s are none$"):
+            several_moves.move_below("a:1", "/d", per_second=0)
+
+    def test_an_old_client(self) -> None:
+        """No directory moves; a dry run goes on behind it."""
+        self.register_an_old_client()
+        before = {name: each.znodes for name, each in self.ensembles.items()}
+        with self.assertRaisesRegex(ClusterMapError, "^the map is not changed: 1 client is too old"):
+            self.several()
+        self.several(dry_run=True)
+        self.assertRegex(self.told[0], "^would be refused: the map is not changed: 1 client is too old")
+        self.assertEqual({name: each.znodes for name, each in self.ensembles.items()}, before)
+
+    def test_a_rule(self) -> None:
+        """What it binds stays; the others move."""
+        bound = DRAINED.with_epoch({"a": 1, "b": 1, "h": 1}, (Rule("/d/x", ("a",)),))
+        for ensemble in self.ensembles.values():
+            ensemble.write(SetData(MAP, bound.to_json(), -1))
+        with self.worker_works():
+            moved, stayed = self.several("h", below="/d")
+        self.assertEqual((moved, [*stayed]), (1, ["/d/x"]))
+        self.assertRegex(stayed["/d/x"], "^the rule for /d/x keeps directories together, there on a")
+        self.assertEqual(self.places(), {"/d": "h", "/d/x": "a", "/e": "a"})
+
+    def test_what_may_not_be_read(self) -> None:
+        """It stays; the others move."""
+        real = DirectoryMove.run
+
+        def run(move: DirectoryMove, known: ClusterMap, clients: Any) -> ClusterMap:
+            if move.path == "/d":
+                raise NoRightError("no right to use /d")
+            return real(move, known, clients)
+
+        with self.worker_works(), mock.patch.object(DirectoryMove, "run", run):
+            self.assertEqual(self.several(), SeveralMoves(2, {"/d": "no right to use /d"}))
+
     def test_an_ensemble_that_is_no_place(self) -> None:
         with self.worker_works():
             moved, stayed = self.several("x", below="/e")
@@ -219,3 +290,17 @@ class TestSeveral(SeveralCase):
         with mock.patch.object(DirectoryMove, "run", lost), self.assertRaises(LostError):
             self.several()
         lost.assert_called_once()
+
+
+class TestLooks(TestCase):
+    def test_one_look(self) -> None:
+        """It is enough when a look not long ago has found nobody; if it finds somebody, others follow."""
+        found = Strangers({"0x1": Stranger("0x1", "10.0.0.1:1", "a:1", "a")}, {})
+        nobody, rise = Strangers({}, {}), Rise({}, 5.0, print, print, False, True, False)
+        for one, more, is_refused in ((nobody, found, False), (found, nobody, False), (found, found, True)):
+            with mock.patch("parkazoo.admin.rise.Lookout") as lookout:
+                lookout.return_value.look.return_value = one
+                lookout.return_value.look_again.return_value = more
+                with self.assertRaises(StrangersError) if is_refused else nullcontext():
+                    rise.verify_no_strangers(GROWN, {}, are_none=True)
+                self.assertEqual(lookout.return_value.look_again.called, one is found)

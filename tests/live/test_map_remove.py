@@ -143,7 +143,7 @@ class RemoveTest(RemoveCase):
         with self.refused("(?s)^stopped at map 3: .* sessions are not registered.*--strangers-gone"):
             self.remove(strangers_gone=False)
         end = self.stay_behind(2, version="0.0.9")
-        with self.refused("(?s)^the map is not changed: 1 clients are too old .*web7, pid 4711, ParKazoo 0.0.9"):
+        with self.refused("(?s)^the map is not changed: 1 client is too old .*web7, pid 4711, ParKazoo 0.0.9"):
             self.remove()
         end()
         add_rule(self.a, ON_C)
