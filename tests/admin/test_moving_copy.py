@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import unittest
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -19,7 +20,7 @@ from parkazoo.admin.moving.multi_read import MultiRead
 from parkazoo.admin.moving.place import ImmovableError, TreePlace, look
 from parkazoo.admin.moving.taking_back import delete_place, end_guard, remove_copy
 from parkazoo.admin.moving.term_writes import TakenOverError
-from parkazoo.kazoo_private import CheckVersion, Create, Delete, SetACL, SetData
+from parkazoo.kazoo_private import CheckVersion, Create, Delete, GetACL, SetACL, SetData
 from parkazoo.protocol.moving import MOVES, guard, opening
 from parkazoo.protocol.placement import CLIENTS, FENCES, MIRRORS
 from parkazoo.protocol.registration import encode_registration, registration_path
@@ -178,6 +179,21 @@ class TestHistories(MovingCase):
 
 
 class TestCopy(MovingCase):
+    def test_what_was_written_is_not_asked(self) -> None:
+        """Each original has a request for its ACL; copies have one only if their owners have made them."""
+        for number in range(50):
+            self.make(f"/{number}", sets=number % 2, acl=ACLS[number % 3])
+        self.a.write(SetACL(f"{OLD}/7", READ_ACL_UNSAFE, -1))
+        self.a.write(Create(f"{OLD}/e", b"", OPEN_ACL_UNSAFE, EPHEMERAL), session=SESSIONS[101][0])
+        copy = MovingCopy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        before = copy.bring(self.old)
+        self.b.write(Create(f"{NEW}/e", b"", OPEN_ACL_UNSAFE, EPHEMERAL), session=SESSIONS[101][1])
+        copy.make_exact(self.old, before)
+        asked = [Counter(each.path for each in at.requests if isinstance(each, GetACL)) for at in (self.a, self.b)]
+        self.assertEqual((sum(asked[0].values()), len(asked[0])), (52, 52))
+        self.assertLessEqual(asked[1].keys(), {NEW, f"{NEW}/e"})
+        self.is_exact()
+
     def test_what_is_there_already_is_not_made_again(self) -> None:
         for number in range(30):
             self.make(f"/n{number}", b"data", sets=number)
