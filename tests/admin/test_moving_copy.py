@@ -179,6 +179,25 @@ class TestHistories(MovingCase):
 
 
 class TestCopy(MovingCase):
+    def test_as_much_changes_in_each_pass(self) -> None:
+        """More passes would bring no more."""
+        for number in range(300):
+            self.make(f"/{number}")
+        real, passes = MovingCopy._carry_out, list[int]()
+
+        def carry_out(copy: MovingCopy, planned: Any, *arguments: Any) -> bool:
+            passes.append(len(planned))
+            for number in range(200):
+                self.a.write(SetData(f"{OLD}/{number}", b"more", -1))
+            return real(copy, planned, *arguments)
+
+        copy = MovingCopy.begin(self.new, MOVE, OPEN_ACL_UNSAFE)
+        with mock.patch.object(MovingCopy, "_carry_out", carry_out):
+            before = copy.bring(self.old)
+        self.assertEqual(passes, [300, 200])
+        copy.make_exact(self.old, before)
+        self.is_exact()
+
     def test_what_was_written_is_not_asked(self) -> None:
         """Each original has a request for its ACL; copies have one only if their owners have made them."""
         for number in range(50):

@@ -137,6 +137,7 @@ class MovingCopy:
         :raises NotExactError: the copy is of an earlier life of the directory.
         :raises TakenOverError: it is another command's copy, or was taken back.
         """
+        last = math.inf
         for _ in range(PASSES):
             before = self._look(original, before)
             planned = plan(before.original, before.copy, before.lives, is_last=False)
@@ -144,8 +145,9 @@ class MovingCopy:
                 raise NotExactError(planned.why_not)
             is_done = self._carry_out(planned, original, before.original, per_second, progress)
             before = _with_made(before, planned, is_done)
-            if is_done and len(planned) < FEW:
+            if is_done and (len(planned) < FEW or len(planned) > last / 2):  # as much changes in each pass
                 break
+            last = len(planned)
         if not is_done:
             raise NotExactError(f"{self.place.client} did not answer, {PASSES} times in the middle of the copy")
         return before
