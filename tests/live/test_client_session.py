@@ -371,12 +371,12 @@ class TestStop(SessionTest):
     def test_calls_of_several_requests_are_finished(self) -> None:
         client = self.joined()
         results: list[Any] = []
-        for number in range(100):
+        for number in range(30):
             results.append(client.create_async(f"{self.root}/{number}/a/b", makepath=True))
             results.append(client.ensure_path_async(f"{self.root}/{number}/c/d"))
         client.stop()
         paths = [result.get(timeout=0) for result in results]
-        self.assertEqual(paths, [f"{self.root}/{number}/{end}" for number in range(100) for end in ("a/b", "c/d")])
+        self.assertEqual(paths, [f"{self.root}/{number}/{end}" for number in range(30) for end in ("a/b", "c/d")])
         self.assertFalse(client.unfinished.has_any())
 
     def test_ephemerals_are_gone_when_it_returns(self) -> None:
