@@ -25,6 +25,7 @@ from tests.admin.test_directory_move import (
     GROWN,
     HOME,
     MOST_WRITES,
+    NAMES,
     OLD,
     PATH,
     PIN,
@@ -46,6 +47,7 @@ class Newcomer(Worker):
     :ivar hears_of_the_end: it follows a map by which the children have moved.
     """
 
+    hears_on = NAMES
     has_come = hears_of_the_end = True
 
     def leaves(self) -> None:
