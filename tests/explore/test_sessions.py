@@ -10,10 +10,11 @@ import random
 import unittest
 
 from tests.explore.scenario import Bounds, Violation
-from tests.explore.sessions.explorer import SessionExplorer
+from tests.explore.sessions.explorer import Late, SessionExplorer
 from tests.explore.sessions.families import Sessions
 from tests.explore.sessions.move_mutants import MUTANTS as OF_MOVES
 from tests.explore.sessions.mutants import MUTANTS as OF_SESSIONS
+from tests.explore.sessions.mutants import SessionMutant
 from tests.explore.sessions.scheduler import Scheduler
 from tests.explore.sessions.world import parse_moves
 from tests.explore.test_mutants import MutantsCase
@@ -26,12 +27,17 @@ WALKS_TO_MOVE = 10  # of a directory's scenario
 WALKS_TO_FIND, FOUND_WITHIN = 400, 2500  # ways, and then states
 
 
+def dice_of(mutant: SessionMutant) -> random.Random | Late:
+    dice = random.Random(SEED)
+    return Late(dice) if mutant.is_late else dice
+
+
 def found(name: str) -> str:
     """The violation that a mutant leads to."""
     mutant = MUTANTS[name]
     with mutant.applied(name):
         try:
-            dice = random.Random(SEED)
+            dice = dice_of(mutant)
             explorer = SessionExplorer(mutant.seen_in.scenario(), Bounds(most=FOUND_WITHIN))
             for _ in range(WALKS_TO_FIND):
                 explorer.walk(dice)
@@ -86,9 +92,8 @@ class TestMutants(MutantsCase):
                 self.assert_found_again(found(name), mutant.violation)
 
     def test_without_them_all_is_well(self) -> None:
-        dice = random.Random(SEED)
         for mutant in MUTANTS.values():
-            explorer = SessionExplorer(mutant.seen_in.scenario())
+            dice, explorer = dice_of(mutant), SessionExplorer(mutant.seen_in.scenario())
             for _ in range(WALKS):
                 explorer.walk(dice)
 

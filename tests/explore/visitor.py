@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import random
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
@@ -16,6 +15,12 @@ W = TypeVar("W")
 M = TypeVar("M")
 ANYTHING = Bounds()
 UNBOUNDED = Bounds(sys.maxsize)
+
+
+class Dice(Protocol[M]):
+    """What a walk goes by, such as :class:`random.Random`."""
+
+    def choice(self, moves: Sequence[M], /) -> M: ...
 
 
 class Game(Protocol[W, M]):
@@ -85,7 +90,7 @@ class Visitor(ABC, Generic[W, M]):
                 if not moves:
                     self._end(world)
 
-    def walk(self, dice: random.Random) -> None:
+    def walk(self, dice: Dice[M]) -> None:
         """One way at random.
 
         :raises Violation: something does not hold.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 from tests.explore.scenario import Bounds
@@ -11,6 +12,16 @@ from tests.explore.sessions.tell import events_of
 from tests.explore.sessions.world import Move, World, moves_to
 from tests.explore.tell import report
 from tests.explore.visitor import ANYTHING, Visitor
+
+
+class Late:
+    """Dice by which the first client reads what has come only when nothing else can happen."""
+
+    def __init__(self, dice: random.Random) -> None:
+        self._dice = dice
+
+    def choice(self, moves: Sequence[Move], /) -> Move:
+        return self._dice.choice([move for move in moves if (move.client, move.kind) != (0, "d")] or moves)
 
 
 class SessionExplorer(Visitor[World, Move]):

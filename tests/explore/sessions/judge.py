@@ -215,7 +215,8 @@ def _check_shock(before: World, world: World, index: int, move: Move) -> None:
     """A client that stays CONNECTED is SUSPENDED for a moment if requests have failed, and only then."""
     old, now = before.clients[index].position, world.clients[index].position
     failed = [each for each in now.ended[len(old.ended) :] if isinstance(each.result, ConnectionLoss)]
-    if world.command and any(has_watch(now.calls[each.number]) for each in failed):
+    is_of_steps = bool(world.command) or old.form is not Form.PLAIN
+    if is_of_steps and any(has_watch(now.calls[each.number]) for each in failed):
         return  # perhaps: it depends on where the older operation was
     if old.state == now.state == KeeperState.CONNECTED and old.losts == now.losts:
         port = old.ports[move.ensemble]

@@ -11,10 +11,12 @@ from parkazoo.engine.driver import Driver
 from parkazoo.engine.following import Following
 from parkazoo.engine.form_change import FormChange
 from parkazoo.engine.moves import Moves
+from parkazoo.engine.owning import Owning
 from parkazoo.protocol import old_place
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.hold import Hold
+from parkazoo.protocol.moving import MOVES
 from parkazoo.protocol.placement import Directory
 from parkazoo.protocol.steps import Operation
 from parkazoo.protocol.where import move_end
@@ -27,6 +29,7 @@ from tests.explore.sessions.mutants import SessionMutant, acknowledging_at_once
 
 NOT_THERE = "the children are not there|the copy is not as the original|one ZooKeeper answers"
 SET, MAKE = "mirrored moves, set, get", "mirrored moves, make, list"
+HOLDS, LATE_COPY = "mirrored moves, hold", "and the children are not there"
 
 
 def seen_in(program: str, troubles: str = "", *, other: str = ALIKE, start: str = "a") -> Sessions:
@@ -99,6 +102,19 @@ def comparing_nothing(right: Right) -> Right:
     return wrong
 
 
+def asking_for_the_guard(right: Right) -> Right:
+    return lambda owning, *arguments: right(
+        owning, *arguments[:5], arguments[5].removesuffix(".open"), arguments[6]
+    )
+
+
+def asking_for_nothing(right: Right) -> Right:
+    def wrong(owning: Owning, *arguments: Any) -> None:
+        right(owning, *arguments[:5], MOVES, arguments[6])
+
+    return wrong
+
+
 TOLD, WATCH = "and that is not so", "mirrored moves, watch"
 MUTANTS: Mapping[str, SessionMutant] = {
     "nobody holds": SessionMutant(
@@ -151,6 +167,17 @@ MUTANTS: Mapping[str, SessionMutant] = {
     ),
     "a moved watch is not compared with the seal": SessionMutant(
         instead(Carrying._have_seal, comparing_nothing), TOLD, seen_in(WATCH, other="changes it", start="b")
+    ),
+    "owners do not copy their ephemerals": SessionMutant(
+        instead(Moves.have_copies, lambda _: lambda moves: True),
+        "nothing is in its way",
+        seen_in(HOLDS, other="nothing"),
+    ),
+    "owners copy whenever they come to it": SessionMutant(
+        instead(Owning.__init__, asking_for_nothing), LATE_COPY, seen_in(HOLDS, "e", other="nothing", start="ab")
+    ),
+    "owners copy until the copy is sealed": SessionMutant(
+        instead(Owning.__init__, asking_for_the_guard), LATE_COPY, seen_in(HOLDS, "e", other="nothing", start="ab")
     ),
     "a client says that all has moved before it has looked": SessionMutant(
         instead(Moves.have_ended, lambda _: lambda moves, cluster_map: True),

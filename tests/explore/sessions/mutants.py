@@ -46,10 +46,12 @@ class SessionMutant(Mutation):
     """A mutation, and the scenario in which it is seen.
 
     :param violation: what the explorer says.
+    :param is_late: the first client reads late.
     """
 
     violation: str
     seen_in: Sessions
+    is_late: bool = False
 
 
 def seen_in(
@@ -318,6 +320,7 @@ def forgetting_the_pending(right: Right) -> Right:
 GROWS, RISES = "one becomes two, hold", "plain becomes grown, first children"
 LATER = "tolerant becomes grown, hold and read"
 STEPS = "mmm"  # until the form behind the next one is published
+PINNED_THERE = "a pin names an ensemble that has left"
 HOLD, HOLD_MANY, READ = "hold and read", "hold by transaction and read", "read only"
 MUTANTS: Mapping[str, SessionMutant] = {
     "a session registers after its first request": SessionMutant(
@@ -524,6 +527,18 @@ MUTANTS: Mapping[str, SessionMutant] = {
         instead(Following.go_on, lambda _: lambda following: following._acknowledge()),
         NO_NEIGHBOUR,
         seen_in(RISES, STEPS),
+    ),
+    "a client says at once that an ensemble leaves": SessionMutant(
+        instead(Following.go_on, acknowledging_at_once),
+        PINNED_THERE,
+        seen_in("b leaves, first child", LEFT, other="empties", start="ab", pace="apart"),
+        is_late=True,
+    ),
+    "an ensemble leaves while what is older is under way": SessionMutant(
+        partial(patch.object, Driver, "has_older", False),
+        PINNED_THERE,
+        seen_in("b leaves, first child", LEFT, other="empties", start="ab", pace="apart"),
+        is_late=True,
     ),
     "a client parts with an ephemeral": SessionMutant(
         left_out(Session._lose, Parting._part),

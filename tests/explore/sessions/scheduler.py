@@ -13,7 +13,7 @@ from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.past import CATCH_UP
 from parkazoo.protocol.placement import CLIENTS, MAP, Placement
 from parkazoo.wire.own_read import OwnRead
-from tests.explore.scenario import Bounds
+from tests.explore.scenario import Bounds, Violation
 from tests.explore.sessions import judge, ledger
 from tests.explore.sessions.beginning import NAMES, beginning, directories, map_of
 from tests.explore.sessions.client import (
@@ -33,7 +33,7 @@ from tests.explore.sessions.client import (
     Wait,
     plain,
 )
-from tests.explore.sessions.command import DEAD, ENDED, EXACT, MARKED, NOTHING, SWITCHED, Command
+from tests.explore.sessions.command import DEAD, ENDED, EXACT, MARKED, NOTHING, OFF, SWITCHED, Command
 from tests.explore.sessions.positions import Positions
 from tests.explore.sessions.results import check_results
 from tests.explore.sessions.scenario import SessionScenario
@@ -157,6 +157,8 @@ class Scheduler:
             done = command.call_off(model)
         else:
             done = command.make(model, done, command.next_step(model, done, world.copies[0], True))
+            if done == OFF and not (self.scenario.troubles or self._is_deleted):
+                raise Violation("the move is called off, and nothing is in its way")
         command.check_switch(world.model, model)
         return _send(world._replace(model=model, command=done), events)
 
