@@ -97,6 +97,7 @@ def _measure_balance(
     run = evaluation.run(ensembles, plan, {"part": size.part}, spread, BUCKET_S)
     run.update(commands=commands, rate_bytes_s=rate_bytes_s)
     run.update(balance_figures(evaluation.raw(run), commands, name_directories(plan)))
+    evaluation.save()
 
 
 # ---- one directory, by map move ----------------------------------------------------------------------
@@ -142,6 +143,7 @@ def _measure_moves(evaluation: Evaluation, size: Moving, ensembles: Ensembles, p
     run = evaluation.run(ensembles, plan, {"part": size.part}, move, BUCKET_S)
     run["commands"] = commands
     run.update(move_figures(evaluation.raw(run), commands))
+    evaluation.save()
 
 
 def _in_words(told: Told) -> str:
