@@ -79,12 +79,13 @@ class Requests:
         self._of_sort = {sort: np.isin(self._kind, kinds) for sort, kinds in SORTS.items()}
 
     def phase(self, when: str, spans: Iterable[Span], chosen: Any = True) -> Figures:
-        """What was meant for some spans of time: writes, reads, and all together.
+        """What was meant for some spans of the load's time: writes, reads, and all together.
 
         :param chosen: a mask; only those.
         """
-        spans = list(spans)
-        seconds = sum(max(ended_s - began_s, 0.0) for began_s, ended_s in spans)
+        clipped = [(max(began_s, self.first_s), min(ended_s, self.last_s)) for began_s, ended_s in spans]
+        spans = [(began_s, ended_s) for began_s, ended_s in clipped if began_s < ended_s]
+        seconds = sum(ended_s - began_s for began_s, ended_s in spans)
         meant, ended = (chosen & _is_within(times, spans) for times in (self.begun, self.begun + self.took))
         sorts = {**self._of_sort, "all": np.ones_like(meant)}
         found = {sort: self._figures(meant & of, int((ended & of).sum()), seconds) for sort, of in sorts.items()}

@@ -105,6 +105,7 @@ class TestFigures(unittest.TestCase):
             told(103, 104),
             told(104, 106, (105.5, "/x/d1 has moved to c: operations there have waited for 90 ms")),
         ]
+        late = [commands[0], told(109, 119)]
         several = load(*((each, 0.1, SET, ANSWERED, 1) for each in begun))
         found = balance_figures(several, commands, ["/x/d0", "/x/d1"])
         before, grow, rebalance, after = found["felt"]
@@ -114,3 +115,6 @@ class TestFigures(unittest.TestCase):
         (move,) = found["moved"]
         self.assertEqual((move["directory"], move["target"], move["longest_s"]), ("/x/d1", "c", None))
         self.assertEqual(found["writes_s"], [2, 2, 0, 0, 0, 5, 5, 5, 5, 5])
+        *_, rebalance, after = balance_figures(several, late, [])["felt"]
+        self.assertEqual((rebalance["seconds"], rebalance["writes"]["rate"]), (2, 5.0))  # the load ends at 111
+        self.assertEqual(after, {"when": "after", "seconds": 0})
