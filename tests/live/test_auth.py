@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import tempfile
 import unittest
@@ -20,6 +21,8 @@ from parkazoo.admin import check_map, init_map, read_map
 from parkazoo.errors import ClusterMapError
 from parkazoo.fsck import check
 from parkazoo.local import LocalCluster
+from tests.aio import aio_case
+from tests.aio.aio_case import needs_aio
 from tests.live.every_command import EveryCommand
 from tests.live.map_case import FEW_FENCES, run_command
 from tests.live.secured import SecuredTest, configure
@@ -171,6 +174,21 @@ class TestSasl(AuthTest):
         with self.assertWarns(DeprecationWarning):
             old = self.client(auth_data=[("sasl", f"{USER}:{PASSWORD}")])
         self.may(old, paths)
+
+    @needs_aio
+    def test_asyncio(self) -> None:
+        async def use() -> None:
+            async with aio_case.ParKazooClient(self.cluster.hosts, sasl_options=sasl()) as zk:
+                paths = [f"/asyncio/{number}/leaf" for number in range(12)]
+                acl = [make_acl("sasl", USER, all=True)]
+                await asyncio.gather(*(zk.create(path, acl=acl, makepath=True) for path in paths))
+                self.assertEqual((await zk.get_acls(paths[0]))[0], acl)
+                await zk.delete("/asyncio", recursive=True)
+            wrong = aio_case.ParKazooClient(self.cluster.hosts, sasl_options=sasl(password="wrong"))
+            with self.assertRaises(AuthFailedError):
+                await wrong.start(DEADLINE_S)
+
+        asyncio.run(use())
 
     def test_wrong_password(self) -> None:
         for options in (sasl(password="wrong"), sasl(username="nobody")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -22,6 +23,8 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CONNECTION_DROP
 from parkazoo.local import HOST, LocalCluster, LocalServer, free_ports
 from parkazoo.protocol.placement import MAP
+from tests.aio import aio_case
+from tests.aio.aio_case import needs_aio
 from tests.kazoo_suite.certificates import Authority, Credentials
 from tests.live.map_case import output_of, run_command
 from tests.live.secured import NETTY, SecuredTest, configure
@@ -132,6 +135,18 @@ class TestWorks(TlsTest):
         self.assertEqual(other.LockingQueue("/queue").get(DEADLINE_S), b"item")
         results = [client.create_async("/many/n", sequence=True, makepath=True) for _ in range(1000)]
         self.assertEqual(len({result.get(timeout=DEADLINE_S) for result in results}), 1000)
+
+    @needs_aio
+    def test_asyncio(self) -> None:
+        async def use() -> None:
+            async with aio_case.ParKazooClient(self.hosts["a"], **self.options) as zk:
+                paths = [f"/asyncio/{number}/leaf" for number in range(12)]
+                await asyncio.gather(*(zk.create(path, b"x" * 500_000, makepath=True) for path in paths))
+                values = await asyncio.gather(*map(zk.get, paths))
+                self.assertEqual({value for value, _ in values}, {b"x" * 500_000})
+                await zk.delete("/asyncio", recursive=True)
+
+        asyncio.run(use())
 
     def test_deferred_writes(self) -> None:
         """Each is done once, though connections are lost between them."""
