@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -106,6 +107,8 @@ class Ensembles:
 
     :ivar away: ensembles that take no connection; :meth:`cut` ends those that they have.
     :ivar mute: ensembles that do what they are asked, and say nothing.
+    :ivar strike: called with session and ensemble before each request is executed, and again after it, before its
+        answer is sent.
     """
 
     def __init__(self, count: int = 3, form: Form = Form.PLAIN, tls: ssl.SSLContext | None = None) -> None:
@@ -113,6 +116,7 @@ class Ensembles:
         self.away: set[int] = set()
         self.mute: set[int] = set()
         self.requests: list[Any] = []
+        self.strike: Callable[[int, int], None] = lambda session, ensemble: None
         self._form = form
         self._tls = tls
         self._sessions = itertools.count(0x1000)
@@ -143,10 +147,20 @@ class Ensembles:
 
     def cut(self, ensemble: int) -> None:
         """End the connections."""
-        for (session, at), writer in list(self._writers.items()):
+        for session, at in list(self._writers):
             if at == ensemble:
-                del self._writers[session, at]
-                writer.transport.abort()
+                self.drop(session, at)
+
+    def drop(self, session: int, ensemble: int) -> None:
+        """End a connection."""
+        writer = self._writers.pop((session, ensemble), None)
+        if writer is not None:
+            writer.transport.abort()
+
+    def end(self, session: int, ensemble: int) -> None:
+        """End a session, and its connection."""
+        self._end(session, ensemble)
+        self.drop(session, ensemble)
 
     def is_connected(self, ensemble: int) -> bool:
         """Whether a client is."""
@@ -199,8 +213,12 @@ class Ensembles:
         while True:
             data = await frame()
             xid, kind = int_int_struct.unpack_from(data)
+            self.strike(session, ensemble)
+            if self._writers.get((session, ensemble)) is not writer:
+                return
             answer = self._answer(ensemble, session, who, xid, kind, data[8:])
-            if ensemble not in self.mute:
+            self.strike(session, ensemble)
+            if ensemble not in self.mute and not writer.transport.is_closing():
                 writer.write(answer)
             if kind == Close.type:
                 await writer.drain()
