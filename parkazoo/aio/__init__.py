@@ -6,5 +6,6 @@ if sys.version_info < (3, 11):  # asyncio.timeout and Task.uncancel, without whi
     raise ImportError("parkazoo.aio needs Python 3.11")
 
 from parkazoo.aio.async_client import ParKazooClient
+from parkazoo.aio.recipe.possession import LockLostError
 
-__all__ = ["ParKazooClient"]
+__all__ = ["LockLostError", "ParKazooClient"]

@@ -26,7 +26,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
 
-from parkazoo.aio.async_calls import AsyncCalls
+from parkazoo.aio.async_recipes import AsyncRecipes
 from parkazoo.aio.asyncio_loop import AsyncioLoop
 from parkazoo.aio.asyncio_runtime import AsyncioRuntime
 from parkazoo.aio.ending import Ending
@@ -55,12 +55,12 @@ CHROOT_TIMEOUT_S = 1.0
 ClientT = TypeVar("ClientT", bound="ParKazooClient")
 
 
-class ParKazooClient(AsyncCalls):
+class ParKazooClient(AsyncRecipes):
     """A client of several ensembles, on the event loop that runs when it is started.
 
-    ``async with ParKazooClient(hosts) as zk`` starts and stops it. It has no thread and no task of its own. So a
-    loop that is blocked for the session timeout loses the session, for nobody pings meanwhile. Only the thread of
-    its loop may use it.
+    ``async with ParKazooClient(hosts) as zk`` starts and stops it. It has no thread, and no task of its own but
+    those that withdraw what a cancelled recipe has left. So a loop that is blocked for the session timeout loses
+    the session, for nobody pings meanwhile. Only the thread of its loop may use it.
 
     :class:`parkazoo.ParKazooClient` has what the two have in common: states, sessions and errors.
     """
@@ -107,6 +107,7 @@ class ParKazooClient(AsyncCalls):
             raise ValueError(f"give_up_after must be seconds above 0, not {give_up_after!r}")
         if consistency not in ("ensemble", "total"):
             raise ValueError(f"consistency must be 'ensemble' or 'total', not {consistency!r}")
+        super().__init__()
         self.hosts: list[tuple[str, int]]
         self.hosts, chroot = collect_hosts(hosts)
         self.chroot = normpath(chroot) if chroot else ""
@@ -125,9 +126,6 @@ class ParKazooClient(AsyncCalls):
         self.client_state: str = KeeperState.CLOSED
         self._about = About()
         self._listeners: dict[Listener, None] = {}
-        self._changes: set[asyncio.Future[None]] = set()  # who waits for a change of the state
-        self._loop: asyncio.AbstractEventLoop | None = None  # while the client runs
-        self._session: Session[Member] | None = None
         self._ending: Ending | None = None
         self._process = 0
 
@@ -220,6 +218,7 @@ class ParKazooClient(AsyncCalls):
         self._loop = asyncio.get_running_loop()
         self._runtime = AsyncioRuntime(self._loop)
         self.client_state = KeeperState.CONNECTING
+        self.session_number += 1
         resumed, self._resumed = self._resumed, None
         self._session = Session(self, self._runtime, self._make_member, resumed)
         _started.add(self)
@@ -230,14 +229,9 @@ class ParKazooClient(AsyncCalls):
         """Wait until it is connected, or will not be."""
         deadline_s = asyncio.get_running_loop().time() + timeout_s
         while self.client_state == UNSETTLED:
-            change = self._new_future()
-            self._changes.add(change)
-            try:
-                rest_s = deadline_s - asyncio.get_running_loop().time()
-                if not (await asyncio.wait([change], timeout=max(0.0, rest_s)))[0]:
-                    return
-            finally:
-                self._changes.discard(change)
+            rest_s = deadline_s - asyncio.get_running_loop().time()
+            if not await self.changed(max(0.0, rest_s)):
+                return
 
     def _failure(self, session: Session[Member], timeout_s: float) -> Exception:
         """Why it is not connected."""
@@ -275,7 +269,9 @@ class ParKazooClient(AsyncCalls):
         """
         self._verify_loop()
         if (ending := self._end()) is not None:
-            await asyncio.shield(ending.end)
+            await asyncio.wait([ending.end])
+            await self.cleaned()
+            ending.end.result()
 
     def _end(self) -> Ending | None:
         """Have it end; None if it does not run."""
@@ -353,9 +349,7 @@ class ParKazooClient(AsyncCalls):
 
     def _change(self, state: str) -> None:
         before, self.client_state = self.state, state
-        for change in self._changes:
-            if not change.done():
-                change.set_result(None)
+        self.wake()
         if self.state != before:
             self._runtime.call(partial(self._tell, self.state, list(self._listeners)))
 
@@ -402,8 +396,12 @@ class ParKazooClient(AsyncCalls):
 
     def session_changed(self, state: str, ensemble: str) -> None:
         """See :meth:`parkazoo.engine.ports.Client.session_changed`."""
+        if state == KeeperState.EXPIRED_SESSION:
+            self.session_number += 1
         if state != self.client_state:
             self._change(state)
+        else:
+            self.wake()
 
     def _make_member(self, session: Session[Member], name: str, hosts: str, client_id: SessionId | None) -> Member:
         options = MemberOptions(

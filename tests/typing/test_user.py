@@ -120,20 +120,29 @@ PROGRAMS: list[tuple[Path, dict[Any, str]]] = [(USER, NAMED)]
 if sys.version_info >= (3, 11):  # parkazoo.aio needs it
     from parkazoo import aio
     from parkazoo.aio.async_transaction import AsyncTransaction
+    from parkazoo.aio.recipe.async_lock import AsyncLock
 
     MADE[aio.ParKazooClient] = aio.ParKazooClient
     MADE[AsyncTransaction] = partial(AsyncTransaction, "", None, asyncio.ensure_future)
-    PROGRAMS.append((USER_AIO, {aio.ParKazooClient: "zk", AsyncTransaction: "transaction"}))
+    MADE[AsyncLock] = partial(aio.ParKazooClient().Lock, "/a")
+    PROGRAMS.append((USER_AIO, {aio.ParKazooClient: "zk", AsyncTransaction: "transaction", AsyncLock: "lock"}))
     INTERNAL[aio.ParKazooClient] = {
         "abandon",
+        "changed",
+        "cleaned",
         "client_state",
         "describe_hosts",
+        "finish",
+        "forget_watch",
         "give_up_after_s",
         "has_total_order",
         "monitor",
+        "own",
         "registration",
         "session_changed",
+        "session_number",
         "session_timeout_s",
+        "wake",
     }
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 from typing_extensions import assert_type
 
-from parkazoo.aio import ParKazooClient
+from parkazoo.aio import LockLostError, ParKazooClient
 from parkazoo.types import ACL, ZnodeStat
 from parkazoo.types.client import TransactionResult
 from parkazoo.types.znodes import WatchedEvent
@@ -96,3 +96,20 @@ async def transactions() -> None:
     assert_type(await transaction.commit(), list[TransactionResult])
     assert_type(await transaction.commit_async(), list[TransactionResult])
     assert_type(len(transaction.operations), int)
+
+
+async def locks() -> None:
+    lock = zk.Lock("/locks/a", "me", extra_lock_patterns=["-lock-"])
+    assert_type((await lock.acquire(), await lock.acquire(blocking=False)), tuple[bool, bool])
+    assert_type((await lock.release(), lock.client.connected), tuple[bool, bool])
+    assert_type((lock.is_acquired, lock.node, lock.path, lock.data), tuple[bool, str | None, str, bytes])
+    assert_type(await lock.contenders(), list[str])
+    try:
+        async with zk.ReadLock("/locks/a", "me") as reading, zk.WriteLock("/locks/b"):
+            assert_type(await reading.release(), bool)
+    except LockLostError:
+        pass
+    zk.Lock(b"/locks/a")  # E: arg-type
+    await lock.acquire(timeout=3)  # E: call-arg
+    with lock:  # E: attr-defined
+        pass

@@ -1,0 +1,99 @@
+"""What recipes need of the asyncio client, beside its calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from parkazoo.aio.async_calls import AsyncCalls
+from parkazoo.protocol.asking import prefixed
+from parkazoo.types.client import Listener
+from parkazoo.types.znodes import Watch
+
+if TYPE_CHECKING:
+    from parkazoo.engine.session import Session
+    from parkazoo.wire.member import Member
+
+T = TypeVar("T")
+
+
+class Tending(AsyncCalls):
+    """Has a client's changes, its cleanups, and the end of a watch.
+
+    :ivar session_number: of its session. Ephemerals of earlier ones may exist, but are not this one's.
+    """
+
+    session_number = 0
+    _loop: asyncio.AbstractEventLoop | None = None  # while the client runs
+    _session: Session[Member] | None = None
+
+    def __init__(self) -> None:
+        self._changes: set[asyncio.Future[None]] = set()  # who waits for a change of the session
+        self._cleanups: set[asyncio.Task[Any]] = set()
+
+    @property
+    def connected(self) -> bool:
+        raise NotImplementedError
+
+    def add_listener(self, listener: Listener) -> None:
+        raise NotImplementedError
+
+    def remove_listener(self, listener: Listener) -> None:
+        raise NotImplementedError
+
+    def wake(self) -> None:
+        """The session has changed, or one of its members."""
+        for change in self._changes:
+            if not change.done():
+                change.set_result(None)
+
+    async def changed(self, timeout_s: float) -> bool:
+        """Whether the session changes within that time."""
+        change = self._new_future()
+        self._changes.add(change)
+        try:
+            return bool((await asyncio.wait([change], timeout=timeout_s))[0])
+        finally:
+            self._changes.discard(change)
+
+    def own(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T] | None:
+        """Has work done that goes on when its caller is cancelled. It ends with the session at the latest.
+
+        :returns: None if the client does not run: then there is nothing to do.
+        """
+        if self._loop is None or self._loop.is_closed():
+            work.close()
+            return None
+        task = self._loop.create_task(work)
+        self._cleanups.add(task)
+        task.add_done_callback(self._cleanups.discard)
+        return task
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """Does such work, and waits for it. None if the client does not run."""
+        task = self.own(work)
+        return None if task is None else await asyncio.shield(task)
+
+    async def cleaned(self) -> None:
+        """Waits for the cleanups, at the end of the session."""
+        if self._cleanups:
+            await asyncio.wait(self._cleanups)
+
+    def forget_watch(self, path: str, watch: Watch) -> None:
+        """The watch is not called any more, but by an event that has come."""
+        if self._session is not None and self._session.watching is not None:
+            self._session.watching.forget(prefixed(self.chroot, path), watch)
+
+
+async def answer(issued: asyncio.Future[T]) -> T:
+    """Waits for what may leave something behind. A cancellation does not reach it."""
+    issued.add_done_callback(_look)
+    await asyncio.wait([issued])
+    return issued.result()
+
+
+def _look(issued: asyncio.Future[Any]) -> None:
+    """Perhaps nobody else looks at its exception."""
+    if not issued.cancelled():
+        issued.exception()
