@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from parkazoo.aio.recipe.async_election import AsyncElection
 from parkazoo.aio.recipe.async_lock import AsyncLock, AsyncReadLock, AsyncWriteLock
+from parkazoo.aio.recipe.async_semaphore import AsyncSemaphore
 from parkazoo.aio.tending import Tending
 
 
@@ -26,3 +28,11 @@ class AsyncRecipes(Tending):
     ) -> AsyncWriteLock:
         """See :class:`parkazoo.aio.recipe.async_lock.AsyncWriteLock`."""
         return AsyncWriteLock(self, path, identifier, extra_lock_patterns)
+
+    def Semaphore(self, path: str, identifier: str | None = None, max_leases: int = 1) -> AsyncSemaphore:
+        """See :class:`parkazoo.aio.recipe.async_semaphore.AsyncSemaphore`."""
+        return AsyncSemaphore(self, path, identifier, max_leases)
+
+    def Election(self, path: str, identifier: str | None = None) -> AsyncElection:
+        """See :class:`parkazoo.aio.recipe.async_election.AsyncElection`."""
+        return AsyncElection(self, path, identifier)

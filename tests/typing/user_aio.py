@@ -113,3 +113,26 @@ async def locks() -> None:
     await lock.acquire(timeout=3)  # E: call-arg
     with lock:  # E: attr-defined
         pass
+
+
+async def semaphores() -> None:
+    semaphore = zk.Semaphore("/leases/a", "me", max_leases=3)
+    assert_type((await semaphore.acquire(), await semaphore.acquire(blocking=False)), tuple[bool, bool])
+    assert_type((await semaphore.release(), await semaphore.lease_holders()), tuple[bool, list[str]])
+    assert_type((semaphore.is_acquired, semaphore.path, semaphore.data), tuple[bool, str, bytes])
+    assert_type((semaphore.max_leases, semaphore.client.connected), tuple[int, bool])
+    async with semaphore as same:
+        assert_type(await same.release(), bool)
+    zk.Semaphore("/leases/a", max_leases="3")  # E: arg-type
+
+
+async def lead(term: int, *, is_first: bool) -> str:
+    return f"{term} {is_first}"
+
+
+async def elections() -> None:
+    election = zk.Election("/leader", "me")
+    assert_type(await election.run(lead, 3, is_first=True), str)
+    assert_type((await election.contenders(), election.lock.is_acquired), tuple[list[str], bool])
+    await election.run(lead, "3", is_first=True)  # E: arg-type
+    await election.run(lead)  # E: call-arg

@@ -9,13 +9,10 @@ from contextlib import suppress
 
 from kazoo.exceptions import NoNodeError
 
-from parkazoo.aio.recipe.own_znode import Contender
+from parkazoo.aio.recipe.own_znode import Contender, OwnZnode
 from parkazoo.aio.recipe.possession import Possession
 from parkazoo.aio.recipe.sight import Sight, steadily
-from parkazoo.aio.recipe.task_turns import TaskTurns
 from parkazoo.aio.tending import Tending
-from parkazoo.kazoo_private import normpath
-from parkazoo.protocol.asking import check_path
 from parkazoo.protocol.placement import join, split
 
 
@@ -40,117 +37,47 @@ class AsyncLock(Possession):
         """:param identifier: the data of its znode, for :meth:`contenders`.
         :param extra_lock_patterns: regular expressions for the marks of other programs' contenders.
         """
-        check_path(path)
-        self.client = client
-        self.path: str = normpath(path)
-        self.data = str(identifier or "").encode()
+        super().__init__(client, path, identifier)
         rivals = {*self._RIVALS, *extra_lock_patterns}
+        self._own = _numbered({self._MARK})
         self._rival = _numbered(rivals)
         self._any = _numbered({*rivals, self._MARK})
-        self._turns = TaskTurns()
-        self._held: Contender | None = None
 
-    @property
-    def is_acquired(self) -> bool:
-        """Whether this holds the lock, in the client's present session."""
-        return self._held is not None and self._held.is_of_now
+    def _new(self) -> Contender:
+        return Contender(self.client, self.path, self._MARK, self.data)
 
     @property
     def node(self) -> str | None:
         """The name of the znode with which it holds the lock."""
         return None if self._held is None or self._held.path is None else split(self._held.path)[1]
 
-    async def acquire(self, blocking: bool = True) -> bool:
-        """Acquires the lock; waits also while the connection is lost. :func:`asyncio.timeout` limits that.
+    async def _try(self, own: OwnZnode, blocking: bool) -> bool:
+        path = await own.make()
+        while (before := await self._before(path)) is not None:
+            if not blocking:
+                return False
+            await self._wait_for_change(before)
+        return True
 
-        :param blocking: whether to wait for another holder.
-        :returns: whether it was acquired.
-        :raises ConnectionClosedError: the client was stopped.
-        """
-        if self._turns.is_taken and not blocking:
-            return False
-        await self._turns.take()
-        try:
-            self._held = await self._contend(blocking)
-        finally:
-            if self._held is None:
-                self._turns.give()
-        return self._held is not None
-
-    async def _contend(self, blocking: bool) -> Contender | None:
-        contender = self._contender()
-
-        async def attempt() -> bool:
-            nonlocal contender
-            while True:
-                if not contender.is_of_now:
-                    self.client.own(contender.withdraw())
-                    contender = self._contender()
-                await contender.make()
-                try:
-                    before = await self._before(contender)
-                except NoNodeError:  # another program has deleted its znode
-                    contender = self._contender()
-                    continue
-                if before is None and contender.is_of_now:
-                    return True
-                if before is not None:
-                    if not blocking:
-                        return False
-                    await self._wait_for_change(before)
-
-        try:
-            if await steadily(self.client, attempt):
-                return contender
-        except BaseException:
-            self.client.own(contender.withdraw())
-            raise
-        await self.client.finish(contender.withdraw())
-        return None
-
-    def _contender(self) -> Contender:
-        return Contender(self.client, self.path, self._MARK, self.data)
-
-    async def _before(self, contender: Contender) -> str | None:
+    async def _before(self, path: str) -> str | None:
         """The name of the contender that it waits for.
 
-        A coroutine that waits keeps its locals: so the listing is none of :meth:`_contend`'s.
+        A coroutine that waits keeps its locals: so the listing is none of :meth:`_try`'s.
 
         :raises NoNodeError: its own znode is gone.
         """
         names = await self.client.get_children(self.path)
-        assert contender.path is not None
-        name = split(contender.path)[1]
-        if name not in names:
+        name = split(path)[1]
+        number = self._own.search(name)
+        if name not in names or number is None:
             raise NoNodeError
-        number = name.removeprefix(contender.prefix)
-        found = [match for match in map(self._rival.search, names) if match is not None and match[1] < number]
-        return max(found, key=lambda match: match[1]).string if found else None
+        found = [each for each in map(self._rival.search, names) if each is not None and each[1] < number[1]]
+        return max(found, key=lambda each: each[1]).string if found else None
 
     async def _wait_for_change(self, name: str) -> None:
         with Sight(self.client) as sight, suppress(NoNodeError):
             await sight.read(self.client.get_async, join(self.path, name))
             await sight.change()
-
-    async def release(self) -> bool:
-        """Releases the lock. If it is cancelled, it goes on by itself, also while the connection is lost.
-
-        :returns: whether it was held until now: its znode was there, and its session.
-        """
-        held = self._give_up()
-        return held is not None and bool(await self.client.finish(held.withdraw()))
-
-    def _let_go(self) -> None:
-        """See :meth:`Possession._let_go`."""
-        if (held := self._give_up()) is not None:
-            self.client.own(held.withdraw())
-
-    def _give_up(self) -> Contender | None:
-        """The next task's contender comes behind."""
-        held, self._held = self._held, None
-        if held is not None:
-            self._turns.give()
-        return held
 
     async def contenders(self) -> list[str]:
         """Returns the identifiers of the holder and of those that wait, in order."""

@@ -40,6 +40,11 @@ class OwnZnode:
         self._deletes = 0
 
     @property
+    def name(self) -> str:
+        """Its name; without the number, of a numbered one."""
+        return split(self._asked)[1]
+
+    @property
     def is_of_now(self) -> bool:
         """Whether its session still is the client's."""
         return self.session == self._client.session_number

@@ -1,4 +1,4 @@
-"""``async with`` of what is held by a session: a lost session cancels the body."""
+"""What a session holds by a znode: ``async with`` acquires it, and a lost session cancels the body."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import asyncio
 from types import TracebackType
 from typing import TypeVar
 
-from kazoo.exceptions import KazooException
+from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.protocol.states import KazooState
 
+from parkazoo.aio.recipe.own_znode import OwnZnode
+from parkazoo.aio.recipe.sight import steadily
+from parkazoo.aio.recipe.task_turns import TaskTurns
 from parkazoo.aio.tending import Tending
+from parkazoo.kazoo_private import normpath
+from parkazoo.protocol.asking import check_path
 
 PossessionT = TypeVar("PossessionT", bound="Possession")
 
@@ -58,24 +63,100 @@ class Body:
 
 
 class Possession:
-    """What is acquired, held for a block, and released.
+    """What is acquired, held by its own znode for a block, and released.
 
-    :ivar path: in the LockLostError.
+    :ivar path: of the folder. :ivar data: of its own znode.
     """
 
-    client: Tending
-    path: str
-    _body: Body | None = None
+    def __init__(self, client: Tending, path: str, identifier: str | None) -> None:
+        check_path(path)
+        self.client = client
+        self.path: str = normpath(path)
+        self.data = str(identifier or "").encode()
+        self._turns = TaskTurns()
+        self._held: OwnZnode | None = None
+        self._body: Body | None = None
+
+    def _new(self) -> OwnZnode:
+        """A znode for an attempt; it is not made yet."""
+        raise NotImplementedError
+
+    async def _try(self, own: OwnZnode, blocking: bool) -> bool:
+        """Whether it holds it by this znode; if `blocking`, it waits for that.
+
+        :raises NoNodeError: another program has deleted the znode, or the folder.
+        """
+        raise NotImplementedError
+
+    @property
+    def is_acquired(self) -> bool:
+        """Whether this holds it, in the client's present session."""
+        return self._held is not None and self._held.is_of_now
 
     async def acquire(self, blocking: bool = True) -> bool:
-        raise NotImplementedError
+        """Acquires it; waits also while the connection is lost. :func:`asyncio.timeout` limits that.
+
+        :param blocking: whether to wait for other holders.
+        :returns: whether it was acquired.
+        :raises ConnectionClosedError: the client was stopped.
+        """
+        if self._turns.is_taken and not blocking:
+            return False
+        await self._turns.take()
+        try:
+            self._held = await self._contend(blocking)
+        finally:
+            if self._held is None:
+                self._turns.give()
+        return self._held is not None
+
+    async def _contend(self, blocking: bool) -> OwnZnode | None:
+        """From the last answer to the end there is no suspension, at which a cancellation could lose it."""
+        own = self._new()
+
+        async def attempt() -> bool:
+            nonlocal own
+            while True:
+                if not own.is_of_now:
+                    self.client.own(own.withdraw())
+                    own = self._new()
+                try:
+                    has_it = await self._try(own, blocking)
+                except NoNodeError:
+                    self.client.own(own.withdraw())
+                    own = self._new()
+                else:
+                    if not has_it or own.is_of_now:
+                        return has_it
+
+        try:
+            if await steadily(self.client, attempt):
+                return own
+        except BaseException:
+            self.client.own(own.withdraw())
+            raise
+        await self.client.finish(own.withdraw())
+        return None
 
     async def release(self) -> bool:
-        raise NotImplementedError
+        """Releases it. If it is cancelled, it goes on by itself, also while the connection is lost.
+
+        :returns: whether it was held until now: its znode was there, and its session.
+        """
+        held = self._give_up()
+        return held is not None and bool(await self.client.finish(held.withdraw()))
 
     def _let_go(self) -> None:
         """Has it released, if it is held; nobody waits for that."""
-        raise NotImplementedError
+        if (held := self._give_up()) is not None:
+            self.client.own(held.withdraw())
+
+    def _give_up(self) -> OwnZnode | None:
+        """The next task's znode comes behind."""
+        held, self._held = self._held, None
+        if held is not None:
+            self._turns.give()
+        return held
 
     async def __aenter__(self: PossessionT) -> PossessionT:
         await self.acquire()
