@@ -2,16 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, ParamSpec, TypeVar, overload
 
+from parkazoo.aio.recipe.async_counter import AsyncCounter, NumberT
 from parkazoo.aio.recipe.async_election import AsyncElection
 from parkazoo.aio.recipe.async_lock import AsyncLock, AsyncReadLock, AsyncWriteLock
+from parkazoo.aio.recipe.async_once import AsyncOnce
+from parkazoo.aio.recipe.async_queue import AsyncQueue
 from parkazoo.aio.recipe.async_semaphore import AsyncSemaphore
 from parkazoo.aio.tending import Tending
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 class AsyncRecipes(Tending):
-    """Has a method for each recipe, with kazoo's name: it makes the recipe's object, and asks nothing."""
+    """Has ``once``, and a method for each recipe, with kazoo's name, which makes its object and asks nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._once = AsyncOnce(self)
+
+    async def once(self, func: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Does a write exactly once, however often the connection is lost; waits while the session lives.
+
+        ``await client.once(client.create, "/queue/item-", b"...", sequence=True)``. The write is sent in a
+        transaction that also sets an ephemeral znode of this client; after a lost connection that znode shows
+        whether the write was done. If it is cancelled, the write may have been done, or may be done later, but
+        never twice.
+
+        :param func: this client's ``create``, ``set`` or ``delete``, or the ``commit`` of one of its transactions.
+        :returns: the result of `func`. If an answer was lost, the stat of a ``set`` may be newer than the write.
+        :raises SessionExpiredError, ConnectionClosedError: the session has ended. The message says so if the write
+            may have been done; otherwise it was not.
+        :raises AnswerLostError: the write was done, its answer was lost, and since then the znode was deleted or
+            its directory has moved.
+        :raises TypeError: `func` is another function, or has ``include_data`` or ``recursive``.
+        :raises RequestTooLargeError: the servers do not take so many bytes; the write was not done.
+        :raises: every other error of `func`.
+        """
+        result: T = await self._once.call(func, args, kwargs)
+        return result
 
     def Lock(self, path: str, identifier: str | None = None, extra_lock_patterns: Iterable[str] = ()) -> AsyncLock:
         """See :class:`parkazoo.aio.recipe.async_lock.AsyncLock`."""
@@ -36,3 +68,15 @@ class AsyncRecipes(Tending):
     def Election(self, path: str, identifier: str | None = None) -> AsyncElection:
         """See :class:`parkazoo.aio.recipe.async_election.AsyncElection`."""
         return AsyncElection(self, path, identifier)
+
+    @overload
+    def Counter(self, path: str, *, support_curator: bool = False) -> AsyncCounter[int]: ...
+    @overload
+    def Counter(self, path: str, default: NumberT, support_curator: bool = False) -> AsyncCounter[NumberT]: ...
+    def Counter(self, path: str, default: Any = 0, support_curator: bool = False) -> AsyncCounter[Any]:
+        """See :class:`parkazoo.aio.recipe.async_counter.AsyncCounter`."""
+        return AsyncCounter(self, path, default, support_curator)
+
+    def Queue(self, path: str) -> AsyncQueue:
+        """See :class:`parkazoo.aio.recipe.async_queue.AsyncQueue`."""
+        return AsyncQueue(self, path)

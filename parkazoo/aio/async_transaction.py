@@ -85,8 +85,14 @@ class AsyncTransaction:
 
     def commit_async(self) -> asyncio.Future[list[TransactionResult]]:
         """See :meth:`commit`."""
+        return self._commit_by(lambda operations: self._ask(Transaction(operations)))
+
+    def _commit_by(
+        self, issue: Callable[[list[Any]], asyncio.Future[list[TransactionResult]]]
+    ) -> asyncio.Future[list[TransactionResult]]:
+        """Commits by another request than a transaction's."""
         self._verify_open()
-        self._commit = self._ask(Transaction(list(self.operations)))
+        self._commit = issue(list(self.operations))
         self._commit.add_done_callback(self._note)
         return self._commit
 

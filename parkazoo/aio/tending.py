@@ -32,6 +32,8 @@ class Tending(AsyncCalls):
         self._changes: set[asyncio.Future[None]] = set()  # who waits for a change of the session
         self._cleanups: set[asyncio.Task[Any]] = set()
 
+    auth_data: set[tuple[str, str]]
+
     @property
     def connected(self) -> bool:
         raise NotImplementedError
@@ -88,12 +90,12 @@ class Tending(AsyncCalls):
 
 async def answer(issued: asyncio.Future[T]) -> T:
     """Waits for what may leave something behind. A cancellation does not reach it."""
-    issued.add_done_callback(_look)
+    issued.add_done_callback(look)
     await asyncio.wait([issued])
     return issued.result()
 
 
-def _look(issued: asyncio.Future[Any]) -> None:
+def look(issued: asyncio.Future[Any]) -> None:
     """Perhaps nobody else looks at its exception."""
     if not issued.cancelled():
         issued.exception()

@@ -13,7 +13,14 @@ from functools import partial
 from typing import Any, NamedTuple
 from weakref import ref
 
-from kazoo.exceptions import BadVersionError, NoAuthError, NodeExistsError, NoNodeError, SessionExpiredError
+from kazoo.exceptions import (
+    BadVersionError,
+    ConnectionClosedError,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+    SessionExpiredError,
+)
 from kazoo.security import ACL
 
 from parkazoo.errors import AnswerLostError, RequestTooLargeError
@@ -30,6 +37,7 @@ from parkazoo.protocol.rights import is_secret
 from parkazoo.protocol.steps import Operation, WriteRequest, ask, failure
 from parkazoo.protocol.where.lookup import at
 
+MAY_BE_DONE = "the session has ended before the answer came: it may have been done, or not"
 NOT_ON_THE_WIRE = -15
 DIGITS = 10  # of a sequence number
 
@@ -194,6 +202,27 @@ class Once:
         return self.is_left and not self.is_under_way
 
 
+class Markers:
+    """The markers of one client. Nobody gives one back: each write looks for a free one.
+
+    So writes do not wait for each other, and an interruption of a caller does no harm, wherever it happens.
+    """
+
+    def __init__(self) -> None:
+        self._markers: list[Marker] = []
+
+    def request(self, operations: Sequence[WriteRequest], acl: Sequence[ACL]) -> Once:
+        """Gives these operations a marker.
+
+        :param acl: of the marker's znodes, if it is new.
+        """
+        marker = next((each for each in self._markers if each.is_free), None)
+        if marker is None:
+            marker = Marker(len(self._markers) + 1, acl)
+            self._markers.append(marker)
+        return Once(operations, marker)
+
+
 def once(context: Context, request: Once) -> Operation[list[Any]]:
     """As a transaction, unless that has been done.
 
@@ -266,3 +295,48 @@ def _find_made(
             if stat is not None and stat.czxid == zxid and d.home.ensemble == ensemble:
                 return made
     return None
+
+
+def told(request: Once, error: Exception, unchroot: Callable[[str], str]) -> Exception:
+    """An error in the user's terms.
+
+    :param unchroot: gives the user's name for a path.
+    """
+    is_end = isinstance(error, (ConnectionClosedError, SessionExpiredError))
+    if not is_end or request.marker.attempt is None:  # it was not sent
+        return error
+    told = type(error)(f"{paths(request.operations, unchroot)}: {MAY_BE_DONE}")
+    told.may_be_done = True  # type: ignore[attr-defined]  # may_be_done() looks at it
+    return told
+
+
+def may_be_done(error: Exception) -> bool:
+    """Whether a write by ``once`` may have been done although it raised this error."""
+    return bool(getattr(error, "may_be_done", False))
+
+
+def named(request: Once, results: Sequence[Any], unchroot: Callable[[str], str]) -> list[Any]:
+    """The results, with the user's paths of created znodes."""
+
+    def name(path: str, made: str) -> str:
+        return unchroot(path) + split(made)[1][len(split(path)[1]) :]
+
+    return [
+        name(operation.path, result) if isinstance(result, str) else result
+        for operation, result in zip(request.operations, results, strict=True)
+    ]
+
+
+def only_result(operations: Sequence[WriteRequest], results: Sequence[Any], unchroot: Callable[[str], str]) -> Any:
+    """The result of the only operation.
+
+    :raises Exception: its error, which is not about a parent, say.
+    """
+    (result,) = results
+    if isinstance(result, Exception):
+        raise type(result)(paths(operations, unchroot))
+    return result
+
+
+def paths(operations: Sequence[WriteRequest], unchroot: Callable[[str], str]) -> str:
+    return ", ".join(dict.fromkeys(unchroot(operation.path) for operation in operations))

@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from kazoo.exceptions import ConnectionClosedError, NoNodeError, SessionExpiredError
+from kazoo.exceptions import NoNodeError
 from kazoo.retry import ForceRetryError, KazooRetry
 
 from parkazoo.engine.ports import OnAnswer
-from parkazoo.protocol.once import Marker, Once
-from parkazoo.protocol.placement import split
+from parkazoo.protocol.once import Markers, Once, named, only_result, told
 from parkazoo.protocol.rights import own_acl
 from parkazoo.protocol.steps import WriteRequest
 from parkazoo.recipe.transaction import RetriableTransaction
@@ -22,7 +21,6 @@ from parkazoo.types.znodes import ACLs, AsyncResult
 
 PAUSE_S, MOST_PAUSE_S = 0.05, 1.0
 PAUSE_SPREAD = 0.4  # of a pause
-MAY_BE_DONE = "the session has ended before the answer came: it may have been done, or not"
 
 CommitAnswer = list[TransactionResult] | Exception  # to a transaction
 ReadT = TypeVar("ReadT")
@@ -30,15 +28,11 @@ T = TypeVar("T")
 
 
 class ExactlyOnce:
-    """Runs one client's writes, each exactly once.
-
-    Each write under way has a marker of its own, so they do not wait for each other. Nobody gives a marker back:
-    each write looks for a free one. So an interruption of the caller does no harm, wherever it happens.
-    """
+    """Runs one client's writes, each exactly once. They do not wait for each other."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._markers: list[Marker] = []
+        self._markers = Markers()
         self._lock = client.handler.lock_object()
 
     def __call__(self, func: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> Any:
@@ -92,10 +86,7 @@ class ExactlyOnce:
 
     def _result_of(self, transaction: RetriableTransaction) -> TransactionResult:
         """Returns the result of the only operation."""
-        (result,) = self._commit(transaction)
-        if isinstance(result, Exception):
-            raise type(result)(_paths(self._client, transaction.operations))  # not about a parent, say
-        return result
+        return only_result(transaction.operations, self._commit(transaction), self._client.unchroot)
 
     def _commit(self, transaction: RetriableTransaction) -> list[TransactionResult]:
         return self.commit(transaction)[0]
@@ -110,23 +101,15 @@ class ExactlyOnce:
             transaction.begin_commit(request)
             answer = self._until_answered(request, transaction)
             if isinstance(answer, Exception):
-                raise self._told(request, answer)
+                raise told(request, answer, self._client.unchroot)
         finally:
             request.is_left = True
-        named = [
-            self._name(operation.path, result) if isinstance(result, str) else result
-            for operation, result in zip(request.operations, answer, strict=True)
-        ]
-        return named, request.is_exact
+        return named(request, answer, self._client.unchroot), request.is_exact
 
     def _request(self, operations: list[WriteRequest]) -> Once:
         """Adds a free marker to the request."""
         with self._lock:
-            marker = next((each for each in self._markers if each.is_free), None)
-            if marker is None:
-                marker = Marker(len(self._markers) + 1, own_acl(self._client.auth_data))
-                self._markers.append(marker)
-            request = Once(operations, marker)
+            request = self._markers.request(operations, own_acl(self._client.auth_data))
         return request  # noqa: RET504 - from within, a signal handler's exception could keep the lock
 
     def _until_answered(self, request: Once, transaction: RetriableTransaction) -> CommitAnswer:
@@ -144,20 +127,6 @@ class ExactlyOnce:
         self._client._call(request, OnAnswer(partial(_answered, request, transaction, result)))
         return result.get()
 
-    def _told(self, request: Once, error: Exception) -> Exception:
-        """Converts an error into the user's terms."""
-        is_end = isinstance(error, (ConnectionClosedError, SessionExpiredError))
-        if not is_end or request.marker.attempt is None:  # it was not sent
-            return error
-        told = type(error)(f"{_paths(self._client, request.operations)}: {MAY_BE_DONE}")
-        told.may_be_done = True  # type: ignore[attr-defined]  # may_be_done() looks at it
-        return told
-
-    def _name(self, path: str, made: str) -> str:
-        """Returns the user's path of the created znode, with its sequence number."""
-        prefix = split(path)[1]
-        return str(self._client.unchroot(path)) + split(made)[1][len(prefix) :]
-
 
 def _answered(
     request: Once, transaction: RetriableTransaction, result: AsyncResult[CommitAnswer], answer: CommitAnswer
@@ -167,15 +136,6 @@ def _answered(
         transaction.answered(answer)
     request.is_under_way = False
     result.set(answer)
-
-
-def _paths(client: Any, operations: Sequence[WriteRequest]) -> str:
-    return ", ".join(dict.fromkeys(client.unchroot(operation.path) for operation in operations))
-
-
-def may_be_done(error: Exception) -> bool:
-    """Returns whether a write by ``once`` may have been done although it raised this error."""
-    return bool(getattr(error, "may_be_done", False))
 
 
 def retried(client: Any, read: Callable[[], ReadT], write: Callable[[ReadT], T]) -> T:

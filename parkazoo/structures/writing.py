@@ -16,8 +16,8 @@ from kazoo.exceptions import (
 
 from parkazoo.engine.deferred.writes import MOST_BYTES, OVERHEAD_BYTES
 from parkazoo.errors import AnswerLostError, OutcomeUnknown, PartlyDoneError, RequestTooLargeError
+from parkazoo.protocol.once import may_be_done
 from parkazoo.protocol.steps import failure
-from parkazoo.recipe.exactly_once import may_be_done
 from parkazoo.recipe.transaction import RetriableTransaction
 from parkazoo.structures.deferred import NAMED
 from parkazoo.structures.entries import Entries, life_of

@@ -141,13 +141,13 @@ class StrikeCase(AioCase):
         root: str,
         may_raise: tuple[type[BaseException], ...] = (),
         strikes: tuple[Strike, ...] = STRIKES,
-        rest: Callable[[], object] = lambda: None,
+        then: Callable[[], Work] | None = None,
     ) -> None:
         """Strike at each suspension, until there is none.
 
         :param begin: has the world as it is to be, and returns the coroutine.
         :param help_on: has the rest of the world go on, so that the coroutine can end.
-        :param may_raise: what an expired session may raise. :param rest: what is to be beyond znodes, at the end.
+        :param may_raise: what an expired session may raise. :param then: what is done when it has ended.
         """
         for strike in strikes:
             at = 0
@@ -156,7 +156,6 @@ class StrikeCase(AioCase):
                     seen: list[int] = []
                     task: asyncio.Task[Any]
                     work = begin()
-                    before = rest()
 
                     async def run(work: Work = work, at: int = at, strike: Strike = strike) -> Any:
                         return await struck(work, at, lambda: strike(self, task), strike.is_behind, seen)  # noqa: B023
@@ -169,9 +168,10 @@ class StrikeCase(AioCase):
                         self.assertTrue(strike.cancels)
                     elif task.exception() is not None and not isinstance(task.exception(), may_raise):
                         raise AssertionError(f"{strike.name} at {at}") from task.exception()
+                    if then is not None:
+                        await then()
                     await until(lambda: not self.left(), f"{strike.name} at {at}: {self.left()}")
                     self.assertEqual(self.below(root), [], f"{strike.name} at {at}")
-                    self.assertEqual(rest(), before)
                 if len(seen) <= at:
                     break
                 at += 1

@@ -231,7 +231,7 @@ class World:
             raise Violation(f"acknowledged: {self.acknowledged}; done: {self.applied}")
         if len(set(self.applied)) < len(self.applied):
             raise Violation(f"done: {self.applied}")
-        if not all(marker.is_free for marker in self.once._markers):
+        if not all(marker.is_free for marker in self.once._markers._markers):
             raise Violation("a marker is lost")
 
 

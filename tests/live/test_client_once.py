@@ -25,9 +25,9 @@ from kazoo.retry import KazooRetry
 from parkazoo import CrossEnsembleError, RequestTooLargeError
 from parkazoo.fsck import check
 from parkazoo.kazoo_private import CONNECTION_DROP, Create, Delete, SetData, Transaction
+from parkazoo.protocol.once import may_be_done
 from parkazoo.protocol.placement import MARKER, ROOT, split
 from parkazoo.protocol.registration import format_session
-from parkazoo.recipe.exactly_once import may_be_done
 from parkazoo.structures.policies import Always
 from parkazoo.wire.member import Member
 from tests.live.world import LiveTest, wait_until

@@ -18,11 +18,11 @@ from parkazoo.kazoo_private import CheckVersion, Delete, GetData, SetData, Trans
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.holdings import Holdings
-from parkazoo.protocol.once import Marker, Once, SentTransaction, _find_results
+from parkazoo.protocol.once import MAY_BE_DONE, Marker, Once, SentTransaction, _find_results, may_be_done
 from parkazoo.protocol.placement import MARKER, ROOT, Placement
 from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.steps import Operation
-from parkazoo.recipe.exactly_once import MAY_BE_DONE, ExactlyOnce, may_be_done
+from parkazoo.recipe.exactly_once import ExactlyOnce
 from tests.explore.alone import find_directory, make_context, make_grown, must, outcome, prepared
 from tests.explore.directories import create
 from tests.explore.scenario import Knows

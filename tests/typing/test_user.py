@@ -120,14 +120,23 @@ PROGRAMS: list[tuple[Path, dict[Any, str]]] = [(USER, NAMED)]
 if sys.version_info >= (3, 11):  # parkazoo.aio needs it
     from parkazoo import aio
     from parkazoo.aio.async_transaction import AsyncTransaction
+    from parkazoo.aio.recipe.async_counter import AsyncCounter
     from parkazoo.aio.recipe.async_election import AsyncElection
     from parkazoo.aio.recipe.async_lock import AsyncLock
+    from parkazoo.aio.recipe.async_queue import AsyncQueue
     from parkazoo.aio.recipe.async_semaphore import AsyncSemaphore
 
     MADE[aio.ParKazooClient] = aio.ParKazooClient
     MADE[AsyncTransaction] = partial(AsyncTransaction, "", None, asyncio.ensure_future)
-    RECIPES: dict[Any, str] = {AsyncLock: "lock", AsyncSemaphore: "semaphore", AsyncElection: "election"}
+    RECIPES: dict[Any, str] = {
+        AsyncCounter: "counter",
+        AsyncElection: "election",
+        AsyncLock: "lock",
+        AsyncQueue: "queue",
+        AsyncSemaphore: "semaphore",
+    }
     MADE.update({recipe: partial(recipe, aio.ParKazooClient(), "/a") for recipe in RECIPES})
+    MADE[AsyncCounter] = partial(aio.ParKazooClient().Counter, "/a")
     PROGRAMS.append((USER_AIO, {aio.ParKazooClient: "zk", AsyncTransaction: "transaction"} | RECIPES))
     INTERNAL[aio.ParKazooClient] = {
         "abandon",

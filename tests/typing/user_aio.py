@@ -136,3 +136,27 @@ async def elections() -> None:
     assert_type((await election.contenders(), election.lock.is_acquired), tuple[list[str], bool])
     await election.run(lead, "3", is_first=True)  # E: arg-type
     await election.run(lead)  # E: call-arg
+
+
+async def writes_that_are_done_once() -> None:
+    assert_type(await zk.once(zk.set, "/a", b"1", version=3), ZnodeStat)
+    assert_type(await zk.once(zk.transaction().commit), list[TransactionResult])
+    await zk.once(zk.set, "/a", 7)  # E: arg-type
+    await zk.once(print)  # E: arg-type
+
+
+async def counters() -> None:
+    counter, fractions = zk.Counter("/n", support_curator=True), zk.Counter("/f", 0.5)
+    assert_type((await counter.add(3), await counter.value()), tuple[int, int])
+    assert_type((counter.pre_value, counter.post_value), tuple[int | None, int | None])
+    assert_type((counter.path, counter.default, counter.support_curator), tuple[str, int, bool])
+    assert_type((await fractions.add(0.5), counter.client.connected), tuple[float, bool])
+    await counter.add(0.5)  # E: arg-type
+
+
+async def queues() -> None:
+    queue = zk.Queue("/q")
+    await queue.put(b"1", priority=3)
+    assert_type((await queue.get(), await queue.qsize()), tuple[bytes | None, int])
+    assert_type((queue.path, queue.client.connected), tuple[str, bool])
+    await queue.put("1")  # E: arg-type

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import TypeVar
@@ -13,8 +14,21 @@ from kazoo.protocol.states import WatchedEvent
 from parkazoo.aio.tending import Tending, answer
 from parkazoo.types.znodes import Watch
 
-PAUSE_S, MOST_PAUSE_S = 0.05, 1.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
+SPREAD = 0.4  # of a pause, or many clients would come at once
 T = TypeVar("T")
+
+
+class Pauses:
+    """Between attempts, longer and longer. A change of the session ends one."""
+
+    def __init__(self, client: Tending) -> None:
+        self._client = client
+        self._next_s = FIRST_PAUSE_S
+
+    async def next(self) -> None:
+        pause_s, self._next_s = self._next_s, min(2 * self._next_s, LONGEST_PAUSE_S)
+        await self._client.changed(pause_s * random.uniform(1 - SPREAD, 1 + SPREAD))
 
 
 async def steadily(client: Tending, attempt: Callable[[], Awaitable[T]]) -> T:
@@ -22,7 +36,7 @@ async def steadily(client: Tending, attempt: Callable[[], Awaitable[T]]) -> T:
 
     :raises ConnectionClosedError: the client was stopped.
     """
-    pause_s = PAUSE_S
+    pauses = Pauses(client)
     while True:
         try:
             return await attempt()
@@ -30,8 +44,7 @@ async def steadily(client: Tending, attempt: Callable[[], Awaitable[T]]) -> T:
             raise
         except (ConnectionLoss, OperationTimeoutError, SessionExpiredError):
             pass
-        await client.changed(pause_s)
-        pause_s = min(2 * pause_s, MOST_PAUSE_S)
+        await pauses.next()
 
 
 class Sight:

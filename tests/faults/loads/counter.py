@@ -11,7 +11,7 @@ from typing import Any
 
 from kazoo.exceptions import SessionExpiredError
 
-from parkazoo.recipe.exactly_once import may_be_done
+from parkazoo.protocol.once import may_be_done
 from tests.faults import catching_up
 from tests.faults.load import InterruptedCallError, Worker
 from tests.faults.retries import retry_to_the_end, until_answered
