@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime, timedelta
 from typing import Any, ParamSpec, TypeVar, overload
 
+from parkazoo.aio.recipe.async_barrier import AsyncBarrier, AsyncDoubleBarrier
 from parkazoo.aio.recipe.async_counter import AsyncCounter, NumberT
 from parkazoo.aio.recipe.async_election import AsyncElection
+from parkazoo.aio.recipe.async_lease import AsyncMultiNonBlockingLease, AsyncNonBlockingLease, utc
 from parkazoo.aio.recipe.async_lock import AsyncLock, AsyncReadLock, AsyncWriteLock
 from parkazoo.aio.recipe.async_once import AsyncOnce
+from parkazoo.aio.recipe.async_party import AsyncParty, AsyncShallowParty
 from parkazoo.aio.recipe.async_queue import AsyncQueue
 from parkazoo.aio.recipe.async_semaphore import AsyncSemaphore
 from parkazoo.aio.tending import Tending
@@ -80,3 +84,40 @@ class AsyncRecipes(Tending):
     def Queue(self, path: str) -> AsyncQueue:
         """See :class:`parkazoo.aio.recipe.async_queue.AsyncQueue`."""
         return AsyncQueue(self, path)
+
+    def Barrier(self, path: str) -> AsyncBarrier:
+        """See :class:`parkazoo.aio.recipe.async_barrier.AsyncBarrier`."""
+        return AsyncBarrier(self, path)
+
+    def DoubleBarrier(self, path: str, num_clients: int, identifier: str | None = None) -> AsyncDoubleBarrier:
+        """See :class:`parkazoo.aio.recipe.async_barrier.AsyncDoubleBarrier`."""
+        return AsyncDoubleBarrier(self, path, num_clients, identifier)
+
+    def Party(self, path: str, identifier: str | None = None) -> AsyncParty:
+        """See :class:`parkazoo.aio.recipe.async_party.AsyncParty`."""
+        return AsyncParty(self, path, identifier)
+
+    def ShallowParty(self, path: str, identifier: str | None = None) -> AsyncShallowParty:
+        """See :class:`parkazoo.aio.recipe.async_party.AsyncShallowParty`."""
+        return AsyncShallowParty(self, path, identifier)
+
+    def NonBlockingLease(
+        self,
+        path: str,
+        duration: timedelta,
+        identifier: str | None = None,
+        utcnow: Callable[[], datetime] = utc,
+    ) -> AsyncNonBlockingLease:
+        """See :class:`parkazoo.aio.recipe.async_lease.AsyncNonBlockingLease`."""
+        return AsyncNonBlockingLease(self, path, duration, identifier, utcnow)
+
+    def MultiNonBlockingLease(
+        self,
+        count: int,
+        path: str,
+        duration: timedelta,
+        identifier: str | None = None,
+        utcnow: Callable[[], datetime] = utc,
+    ) -> AsyncMultiNonBlockingLease:
+        """See :class:`parkazoo.aio.recipe.async_lease.AsyncMultiNonBlockingLease`."""
+        return AsyncMultiNonBlockingLease(self, count, path, duration, identifier, utcnow)

@@ -30,6 +30,7 @@ SAME_CLASS_NAMES = {
     "ParKazooClient": "a client, and one for asyncio: users write both",
 }
 REPEATED = {
+    "P": "each file has its type variables",
     "T": "each file has its type variables",
 }
 CALLED_BY_OTHERS = {

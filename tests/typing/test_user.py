@@ -120,18 +120,22 @@ PROGRAMS: list[tuple[Path, dict[Any, str]]] = [(USER, NAMED)]
 if sys.version_info >= (3, 11):  # parkazoo.aio needs it
     from parkazoo import aio
     from parkazoo.aio.async_transaction import AsyncTransaction
+    from parkazoo.aio.recipe.async_barrier import AsyncBarrier
     from parkazoo.aio.recipe.async_counter import AsyncCounter
     from parkazoo.aio.recipe.async_election import AsyncElection
     from parkazoo.aio.recipe.async_lock import AsyncLock
+    from parkazoo.aio.recipe.async_party import AsyncParty
     from parkazoo.aio.recipe.async_queue import AsyncQueue
     from parkazoo.aio.recipe.async_semaphore import AsyncSemaphore
 
     MADE[aio.ParKazooClient] = aio.ParKazooClient
     MADE[AsyncTransaction] = partial(AsyncTransaction, "", None, asyncio.ensure_future)
     RECIPES: dict[Any, str] = {
+        AsyncBarrier: "barrier",
         AsyncCounter: "counter",
         AsyncElection: "election",
         AsyncLock: "lock",
+        AsyncParty: "party",
         AsyncQueue: "queue",
         AsyncSemaphore: "semaphore",
     }

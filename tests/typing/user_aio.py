@@ -1,6 +1,7 @@
 """A user's program of the asyncio client under ``mypy --strict`` and pyright, as user.py; nothing runs it."""
 
 import asyncio
+from datetime import datetime, timedelta
 
 from typing_extensions import assert_type
 
@@ -160,3 +161,37 @@ async def queues() -> None:
     assert_type((await queue.get(), await queue.qsize()), tuple[bytes | None, int])
     assert_type((queue.path, queue.client.connected), tuple[str, bool])
     await queue.put("1")  # E: arg-type
+
+
+async def barriers() -> None:
+    barrier = zk.Barrier("/barrier")
+    await barrier.create()
+    await barrier.wait()
+    assert_type((await barrier.remove(), barrier.path, barrier.client.connected), tuple[bool, str, bool])
+    await barrier.wait(timeout=3)  # E: call-arg
+    double = zk.DoubleBarrier("/barrier", num_clients=3, identifier="me")
+    async with double as same:
+        assert_type((same.participating, double.path, double.num_clients), tuple[bool, str, int])
+    await double.enter()
+    await double.leave()
+    assert_type(double.client.connected, bool)
+    zk.DoubleBarrier("/barrier", "3")  # E: arg-type
+
+
+async def parties() -> None:
+    party = zk.Party("/party", "me")
+    await party.join()
+    async with zk.ShallowParty("/party") as shallow:
+        assert_type(await shallow.members(), list[str])
+    assert_type((await party.members(), await party.size(), await party.leave()), tuple[list[str], int, bool])
+    assert_type((party.participating, party.path, party.data), tuple[bool, str, bytes])
+    assert_type(party.client.connected, bool)
+    await party.join("me")  # E: call-arg
+
+
+async def leases() -> None:
+    lease = zk.NonBlockingLease("/lease", timedelta(hours=1), "me", utcnow=datetime.now)
+    assert_type((await lease.obtain(), lease.obtained), tuple[bool, bool])
+    several = zk.MultiNonBlockingLease(3, "/lease", timedelta(hours=1))
+    assert_type((await several.obtain(), several.obtained), tuple[bool, bool])
+    zk.NonBlockingLease("/lease", 3600)  # E: arg-type

@@ -12,7 +12,7 @@ from kazoo.exceptions import ConnectionLoss, NoNodeError, OperationTimeoutError
 
 from parkazoo.aio.async_transaction import AsyncTransaction
 from parkazoo.aio.future_reply import FutureReply
-from parkazoo.aio.recipe.sight import Pauses, steadily
+from parkazoo.aio.recipe.sight import GrowingPauses, steadily
 from parkazoo.aio.tending import Tending
 from parkazoo.protocol.once import Markers, Once, named, only_result, told
 from parkazoo.protocol.placement import split
@@ -84,7 +84,7 @@ class AsyncOnce:
         :raises: as :meth:`AsyncRecipes.once`.
         """
         request = self._markers.request(operations, own_acl(self._client.auth_data))
-        pauses = Pauses(self._client)
+        pauses = GrowingPauses(self._client)
         try:
             while True:
                 try:

@@ -19,7 +19,7 @@ SPREAD = 0.4  # of a pause, or many clients would come at once
 T = TypeVar("T")
 
 
-class Pauses:
+class GrowingPauses:
     """Between attempts, longer and longer. A change of the session ends one."""
 
     def __init__(self, client: Tending) -> None:
@@ -36,7 +36,7 @@ async def steadily(client: Tending, attempt: Callable[[], Awaitable[T]]) -> T:
 
     :raises ConnectionClosedError: the client was stopped.
     """
-    pauses = Pauses(client)
+    pauses = GrowingPauses(client)
     while True:
         try:
             return await attempt()

@@ -1,0 +1,156 @@
+"""Barriers of the asyncio client."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from kazoo.exceptions import ConnectionClosedError
+
+from parkazoo.kazoo_private import Delete
+from tests.aio.aio_case import AioCase, until
+from tests.aio.strikes import StrikeCase
+
+BARRIER = "/barriers/a"
+TASK = "/tasks/a"
+READY = f"{TASK}/ready"
+
+
+class TestStruck(StrikeCase):
+    async def asyncSetUp(self) -> None:
+        await super().asyncSetUp()
+        await self.zk.ensure_path("/barriers")
+        await self.zk.ensure_path(TASK)
+
+    def below(self, path: str) -> list[str]:
+        return [each for each in super().below(path) if each != READY]
+
+    async def test_wait(self) -> None:
+        def begin() -> Any:
+            self.put(BARRIER)
+            return self.zk.Barrier(BARRIER).wait()
+
+        await self.strike_each(begin, lambda: self.drop(BARRIER), root="/barriers")
+
+    async def test_create_and_remove(self) -> None:
+        async def use() -> None:
+            await self.zk.Barrier(BARRIER).create()
+            await self.zk.Barrier(BARRIER).remove()
+
+        async def then() -> None:
+            await until(lambda: not self.left(), "a create that was cancelled has ended")
+            await self.zk.Barrier(BARRIER).remove()
+
+        await self.strike_each(use, root="/barriers", then=then)
+
+    async def test_alone(self) -> None:
+        """A cancelled member may leave the `ready` of its round, which lets nobody enter the next."""
+
+        async def use() -> None:
+            async with self.zk.DoubleBarrier(TASK, 1) as barrier:
+                self.assertTrue(barrier.participating)
+
+        await self.strike_each(use, root=TASK)
+
+    async def test_with_another(self) -> None:
+        """Its connection and its session are struck, too; only one of the two is cancelled."""
+        other, has_left = await self.started(timeout=4), [False]
+        task: asyncio.Task[None]
+
+        async def enter_and_leave(zk: Any) -> None:
+            async with zk.DoubleBarrier(TASK, 2):
+                pass
+
+        async def use() -> None:
+            await enter_and_leave(self.zk)
+            has_left[0] = True
+
+        def begin() -> Any:
+            nonlocal task
+            has_left[0] = False
+            self.cluster.model.execute(0, Delete(READY, -1))
+            task = asyncio.create_task(enter_and_leave(other))
+            return use()
+
+        async def then() -> None:
+            if not has_left[0]:
+                task.cancel()  # it may wait for another member
+            await asyncio.wait([task])
+            self.assertTrue(task.cancelled() or task.exception() is None)
+            await until(lambda: not self.below(TASK) and not other._cleanups, "both have left")
+
+        await self.strike_each(begin, root=TASK, then=then)
+
+
+class TestBarrier(AioCase):
+    async def test_barrier(self) -> None:
+        zk, other = await self.started(), await self.started()
+        barrier = zk.Barrier(BARRIER)
+        await barrier.wait()
+        await barrier.create()
+        await barrier.create()
+        task = asyncio.create_task(other.Barrier(BARRIER).wait())
+        with self.assertRaises(TimeoutError):
+            async with asyncio.timeout(0.02):
+                await barrier.wait()
+        self.assertFalse(task.done())
+        self.assertIs(await barrier.remove(), True)
+        await task
+        self.assertIs(await barrier.remove(), False)
+
+    async def test_stopped(self) -> None:
+        zk = await self.started()
+        await zk.Barrier(BARRIER).create()
+        task = asyncio.create_task(zk.Barrier(BARRIER).wait())
+        await asyncio.sleep(0.01)
+        await zk.stop()
+        with self.assertRaises(ConnectionClosedError):
+            await task
+
+
+class TestDoubleBarrier(AioCase):
+    async def test_rounds(self) -> None:
+        """All are in before one is through, and out before one is through; so in each round."""
+        clients = [await self.started() for _ in range(3)]
+        inside, most = 0, [0]
+
+        async def work(zk: Any) -> None:
+            nonlocal inside
+            for _ in range(3):
+                inside += 1
+                async with zk.DoubleBarrier(TASK, 3):
+                    most.append(inside)
+                    inside -= 1
+                self.assertLessEqual(inside, 3)
+
+        await asyncio.gather(*map(work, clients))
+        self.assertEqual(await clients[0].get_children(TASK), [])
+        self.assertEqual(max(most), 3)
+
+    async def test_a_cancelled_member(self) -> None:
+        zk, other = await self.started(), await self.started()
+        first = asyncio.create_task(zk.DoubleBarrier(TASK, 2, "me").enter())
+        while TASK not in str(await other.exists(TASK)) and not await other.exists(TASK):
+            await asyncio.sleep(0)
+        while not (names := await other.get_children(TASK)):
+            await asyncio.sleep(0)
+        self.assertEqual((await other.get(f"{TASK}/{names[0]}"))[0], b"me")
+        first.cancel()
+        while await other.get_children(TASK):
+            await asyncio.sleep(0)
+        barrier = zk.DoubleBarrier(TASK, 2)
+        await asyncio.gather(barrier.enter(), other.DoubleBarrier(TASK, 2).enter())
+        with self.assertRaisesRegex(RuntimeError, "has entered"):
+            await barrier.enter()
+
+    async def test_leaving_without_having_entered(self) -> None:
+        zk = await self.started()
+        await zk.DoubleBarrier(TASK, 2).leave()
+        self.assertIsNone(await zk.exists(TASK))
+
+    async def test_wrong_arguments(self) -> None:
+        calls: Any = await self.started()
+        with self.assertRaises(TypeError):
+            calls.DoubleBarrier(TASK, "2")
+        with self.assertRaises(TypeError):
+            calls.Barrier(7)

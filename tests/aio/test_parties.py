@@ -1,0 +1,107 @@
+"""Parties and leases of the asyncio client."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+from tests.aio.aio_case import AioCase
+from tests.aio.strikes import StrikeCase
+
+PARTY = "/party"
+LEASE = "/leases/a"
+HOLDER = f"{LEASE}/lease_holder"
+HOUR = timedelta(hours=1)
+
+
+class TestStruck(StrikeCase):
+    async def asyncSetUp(self) -> None:
+        await super().asyncSetUp()
+        await self.zk.ensure_path(PARTY)
+        await self.zk.ensure_path(LEASE)
+
+    def below(self, path: str) -> list[str]:
+        return [each for each in super().below(path) if each != HOLDER]
+
+    async def test_party(self) -> None:
+        async def use() -> None:
+            async with self.zk.Party(PARTY) as party:
+                await party.members()
+
+        await self.strike_each(use, root=PARTY)
+
+    async def test_lease(self) -> None:
+        """It may be held or not; its lock is not."""
+
+        async def use() -> None:
+            self.assertTrue(await self.zk.NonBlockingLease(LEASE, HOUR, "me").obtain())
+
+        await self.strike_each(use, root=LEASE)
+
+
+class TestParty(AioCase):
+    async def test_members(self) -> None:
+        zk, other = await self.started(), await self.started()
+        for kind in ("Party", "ShallowParty"):
+            first, second = getattr(zk, kind)(f"/{kind}", "me"), getattr(other, kind)(f"/{kind}", "you-too")
+            self.assertEqual((await first.members(), await first.size()), ([], 0))
+            await first.join()
+            await first.join()
+            async with second:
+                self.assertEqual(sorted(await first.members()), ["me", "you-too"])
+                self.assertEqual((await second.size(), second.participating), (2, True))
+            self.assertEqual((await first.members(), second.participating), (["me"], False))
+            self.assertIs(await second.leave(), False)
+            self.assertIs(await first.leave(), True)
+
+    async def test_a_lost_session(self) -> None:
+        zk = await self.started()
+        party = zk.Party(PARTY)
+        await party.join()
+        assert zk._session is not None
+        zk._session.expire("a test wants it")
+        await zk.exists("/")
+        self.assertFalse(party.participating)
+        await party.join()
+        self.assertEqual((party.participating, await party.size()), (True, 1))
+        await zk.delete(PARTY, recursive=True)
+        self.assertIs(await party.leave(), False)
+
+
+class TestLease(AioCase):
+    async def asyncSetUp(self) -> None:
+        await super().asyncSetUp()
+        self.zk = await self.started()
+        self.now = datetime(2026, 1, 1)
+
+    def lease(self, holder: str) -> Any:
+        return self.zk.NonBlockingLease(LEASE, HOUR, holder, lambda: self.now)
+
+    async def test_until_its_end(self) -> None:
+        mine = self.lease("me")
+        self.assertFalse(mine.obtained)
+        self.assertIs(await mine.obtain(), True)
+        data = json.loads((await self.zk.get(HOLDER))[0])
+        self.assertEqual(data, {"version": 1, "holder": "me", "end": "2026-01-01T01:00:00"})
+        self.assertIs(await self.lease("you").obtain(), False)
+        self.now += HOUR / 2
+        self.assertIs(await self.lease("me").obtain(), True)
+        self.now += HOUR
+        self.assertIs(await self.lease("you").obtain(), True)
+        self.assertIs(await mine.obtain(), False)
+        self.assertFalse(mine.obtained)
+        await self.zk.set(HOLDER, b'{"version": 2}')
+        self.assertIs(await self.lease("you").obtain(), False)
+
+    async def test_several(self) -> None:
+        obtained = []
+        for holder in ("me", "you", "they"):
+            lease = self.zk.MultiNonBlockingLease(2, LEASE, HOUR, holder)
+            obtained.append((await lease.obtain(), lease.obtained))
+        self.assertEqual(obtained, [(True, True), (True, True), (False, False)])
+
+    async def test_wrong_arguments(self) -> None:
+        calls: Any = self.zk
+        with self.assertRaises(TypeError):
+            calls.NonBlockingLease(LEASE, 60)
