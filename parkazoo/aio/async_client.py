@@ -351,6 +351,8 @@ class ParKazooClient(AsyncRecipes):
         before, self.client_state = self.state, state
         self.wake()
         if self.state != before:
+            if self.state == KazooState.LOST:
+                self.lose()
             self._runtime.call(partial(self._tell, self.state, list(self._listeners)))
 
     def _tell(self, state: str, listeners: list[Listener]) -> None:

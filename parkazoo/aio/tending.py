@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from parkazoo.aio.async_calls import AsyncCalls
-from parkazoo.protocol.asking import prefixed
-from parkazoo.types.client import Listener
-from parkazoo.types.znodes import Watch
 
 if TYPE_CHECKING:
     from parkazoo.engine.session import Session
@@ -19,36 +16,32 @@ T = TypeVar("T")
 
 
 class Tending(AsyncCalls):
-    """Has a client's changes, its cleanups, and the end of a watch.
+    """Has a client's changes and its cleanups.
 
     :ivar session_number: of its session. Ephemerals of earlier ones may exist, but are not this one's.
+    :ivar losses: called when the session is lost.
     """
 
+    auth_data: set[tuple[str, str]]
     session_number = 0
     _loop: asyncio.AbstractEventLoop | None = None  # while the client runs
     _session: Session[Member] | None = None
 
     def __init__(self) -> None:
         self._changes: set[asyncio.Future[None]] = set()  # who waits for a change of the session
+        self.losses: set[Callable[[], None]] = set()
         self._cleanups: set[asyncio.Task[Any]] = set()
-
-    auth_data: set[tuple[str, str]]
-
-    @property
-    def connected(self) -> bool:
-        raise NotImplementedError
-
-    def add_listener(self, listener: Listener) -> None:
-        raise NotImplementedError
-
-    def remove_listener(self, listener: Listener) -> None:
-        raise NotImplementedError
 
     def wake(self) -> None:
         """The session has changed, or one of its members."""
         for change in self._changes:
             if not change.done():
                 change.set_result(None)
+
+    def lose(self) -> None:
+        """The session is lost: whoever holds something by it hears of that before anyone else."""
+        for tell in list(self.losses):
+            tell()
 
     async def changed(self, timeout_s: float) -> bool:
         """Whether the session changes within that time."""
@@ -81,11 +74,6 @@ class Tending(AsyncCalls):
         """Waits for the cleanups, at the end of the session."""
         if self._cleanups:
             await asyncio.wait(self._cleanups)
-
-    def forget_watch(self, path: str, watch: Watch) -> None:
-        """The watch is not called any more, but by an event that has come."""
-        if self._session is not None and self._session.watching is not None:
-            self._session.watching.forget(prefixed(self.chroot, path), watch)
 
 
 async def answer(issued: asyncio.Future[T]) -> T:

@@ -129,7 +129,7 @@ class StrikeCase(AioCase):
         left += ["directory watches"] * bool(len(session.watching))
         left += [f"cleanup {each}" for each in self.zk._cleanups]
         left += ["who waits for a change"] * bool(self.zk._changes)
-        left += [f"listener {each}" for each in self.zk._listeners]
+        left += [f"holder {each}" for each in self.zk.losses]
         tasks = [each for each in asyncio.all_tasks() if "Ensembles" not in repr(each)]
         return left + [f"task {each}" for each in tasks if each is not asyncio.current_task()]
 
@@ -162,6 +162,8 @@ class StrikeCase(AioCase):
 
                     task = asyncio.create_task(run())
                     await asyncio.wait([task], timeout=4 * SOON_S)
+                    if task.done():  # nothing waits for the rest of the world
+                        await until(lambda: not self.left(), f"{strike.name} at {at}: nothing is left")
                     help_on()
                     await until(task.done, f"{strike.name} at {at}: its end")
                     if task.cancelled():
@@ -170,7 +172,7 @@ class StrikeCase(AioCase):
                         raise AssertionError(f"{strike.name} at {at}") from task.exception()
                     if then is not None:
                         await then()
-                    await until(lambda: not self.left(), f"{strike.name} at {at}: {self.left()}")
+                    await until(lambda: not self.left(), f"{strike.name} at {at}: nothing is left")
                     self.assertEqual(self.below(root), [], f"{strike.name} at {at}")
                 if len(seen) <= at:
                     break

@@ -158,6 +158,17 @@ class TestLock(AioCase):
         async with lock:
             pass
 
+    async def test_a_body_that_awaits_an_answer(self) -> None:
+        """It is cancelled before the answer's error comes."""
+        with self.assertRaises(LockLostError):
+            async with self.zk.Lock(FOLDER):
+                self.cluster.mute = {0, 1, 2}
+                asyncio.get_running_loop().call_soon(self.expire)
+                try:
+                    await self.zk.get("/")
+                finally:
+                    self.cluster.mute = set()
+
     async def test_a_body_that_ends_as_the_session_does(self) -> None:
         with self.assertRaises(LockLostError):
             async with self.zk.Lock(FOLDER):
@@ -271,4 +282,15 @@ class TestTurns(unittest.IsolatedAsyncioTestCase):
         second.cancel()
         await asyncio.wait([second])
         self.assertTrue(second.cancelled())
+        self.assertFalse(turns.is_taken)
+
+    async def test_cancelled_just_before_its_turn(self) -> None:
+        turns = TaskTurns()
+        await turns.take()
+        first = asyncio.create_task(turns.take())
+        await asyncio.sleep(0)
+        first.cancel()
+        turns.give()
+        await asyncio.wait([first])
+        self.assertTrue(first.cancelled())
         self.assertFalse(turns.is_taken)

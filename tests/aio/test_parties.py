@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import datetime, timedelta
 from typing import Any
@@ -46,8 +47,7 @@ class TestParty(AioCase):
         for kind in ("Party", "ShallowParty"):
             first, second = getattr(zk, kind)(f"/{kind}", "me"), getattr(other, kind)(f"/{kind}", "you-too")
             self.assertEqual((await first.members(), await first.size()), ([], 0))
-            await first.join()
-            await first.join()
+            await asyncio.gather(first.join(), first.join())
             async with second:
                 self.assertEqual(sorted(await first.members()), ["me", "you-too"])
                 self.assertEqual((await second.size(), second.participating), (2, True))

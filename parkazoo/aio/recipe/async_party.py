@@ -11,6 +11,7 @@ from kazoo.exceptions import NoNodeError
 from parkazoo.aio.recipe.async_lock import identifiers
 from parkazoo.aio.recipe.own_znode import OwnZnode
 from parkazoo.aio.recipe.sight import steadily
+from parkazoo.aio.recipe.task_turns import TaskTurns
 from parkazoo.aio.tending import Tending
 from parkazoo.kazoo_private import normpath
 from parkazoo.protocol.asking import check_path
@@ -22,7 +23,8 @@ PartyT = TypeVar("PartyT", bound="AsyncParty")
 class AsyncParty:
     """kazoo's Party: ``async with client.Party("/workers", "me")`` joins, and leaves at the end.
 
-    A lost session ends the membership: :meth:`join` again. All calls wait while the connection is lost.
+    An object is one member. A lost session ends the membership: :meth:`join` again. All calls wait while the
+    connection is lost.
     """
 
     _MARK = "__party__"  # in the names of members
@@ -33,6 +35,7 @@ class AsyncParty:
         self.client = client
         self.path: str = normpath(path)
         self.data = str(identifier or "").encode()
+        self._turns = TaskTurns()
         self._own: OwnZnode | None = None
 
     @property
@@ -48,9 +51,15 @@ class AsyncParty:
 
         :raises ConnectionClosedError: the client was stopped.
         """
-        if self.participating:
-            return
-        own = self._new()
+        await self._turns.take()
+        try:
+            if not self.participating:
+                await self._join()
+        finally:
+            self._turns.give()
+
+    async def _join(self) -> None:
+        own = self._own or self._new()
 
         async def attempt() -> None:
             nonlocal own

@@ -50,16 +50,17 @@ class AsyncSemaphore(Possession):
         if not await guard.acquire(blocking):
             return False
         try:
-            while True:
+            while guard.is_acquired:
                 with Sight(self.client) as sight:
                     if await self._is_free(own, sight):
                         if not guard.is_acquired:
-                            raise SessionExpiredError
+                            break
                         await own.make()
                         return True
                     if not blocking:
                         return False
                     await sight.change()
+            raise SessionExpiredError
         finally:
             guard._let_go()
 

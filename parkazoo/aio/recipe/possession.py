@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import TypeVar
 
 from kazoo.exceptions import KazooException, NoNodeError
-from kazoo.protocol.states import KazooState
 
 from parkazoo.aio.recipe.own_znode import OwnZnode
 from parkazoo.aio.recipe.sight import steadily
@@ -37,14 +36,14 @@ class Body:
         self._client = client
         self._strike: asyncio.Handle | None = None
         self._has_cancelled = False
-        client.add_listener(self._told)
+        client.losses.add(self._lose)
 
     @property
     def is_lost(self) -> bool:
         return self._strike is not None
 
-    def _told(self, state: str) -> None:
-        if state == KazooState.LOST and not self.is_lost:  # not here and now: the task itself may be at work
+    def _lose(self) -> None:
+        if not self.is_lost:  # not here and now: the task itself may be at work
             self._strike = asyncio.get_running_loop().call_soon(self._cancel)
 
     def _cancel(self) -> None:
@@ -56,7 +55,7 @@ class Body:
 
         :returns: whether a CancelledError of the body may be ours: nobody else has cancelled the task.
         """
-        self._client.remove_listener(self._told)
+        self._client.losses.discard(self._lose)
         if self._strike is not None:
             self._strike.cancel()
         return self._has_cancelled and self._task.uncancel() <= self._before

@@ -25,10 +25,10 @@ class TaskTurns:
         try:
             await turn
         except BaseException:
-            if turn.cancelled():
-                self._waiting.remove(turn)
-            else:  # it had been given the turn
+            if not turn.cancelled():  # it had been given the turn
                 self.give()
+            elif turn in self._waiting:
+                self._waiting.remove(turn)
             raise
 
     def give(self) -> None:
