@@ -1,0 +1,189 @@
+"""Recipes of the asyncio client beside the same recipes of a client for threads, on the same znodes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import unittest
+import uuid
+from datetime import timedelta
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from parkazoo import ParKazooClient
+from tests.aio import aio_case
+from tests.aio.aio_case import DEADLINE_S, needs_aio, until
+
+if sys.version_info >= (3, 11):
+    from parkazoo.aio import LockLostError
+
+HOUR = timedelta(hours=1)
+
+
+@needs_aio
+class BesideCase(unittest.IsolatedAsyncioTestCase):
+    """Each test has a client for asyncio, and another one, ParKazoo's or kazoo's.
+
+    :cvar ensembles: one, if the other is kazoo's. :ivar hosts: set before :meth:`asyncSetUp`.
+    """
+
+    ensembles = 3
+    other_kind: type[KazooClient] = ParKazooClient
+
+    hosts: str
+
+    async def asyncSetUp(self) -> None:
+        root = f"/{uuid.uuid4().hex}"
+        async with aio_case.ParKazooClient(self.hosts) as zk:
+            await zk.create(root)
+        self.zk: Any = aio_case.ParKazooClient(self.hosts + root, timeout=4)
+        self.addAsyncCleanup(self.zk.stop)
+        await self.zk.start(DEADLINE_S)
+        self.other: Any = self.other_kind(self.hosts + root)
+        self.addAsyncCleanup(asyncio.to_thread, self.stop_other)
+        await asyncio.to_thread(self.other.start, DEADLINE_S)
+
+    def stop_other(self) -> None:
+        self.other.stop()
+        self.other.close()
+
+    async def in_thread(self, call: Any, *args: Any, **named: Any) -> Any:
+        return await asyncio.to_thread(call, *args, **named)
+
+    async def test_locks(self) -> None:
+        """They exclude each other, and queue up behind each other."""
+        for mine, theirs in (("Lock", "Lock"), ("WriteLock", "ReadLock"), ("ReadLock", "WriteLock")):
+            path = f"/locks/{mine}"
+            ours, others = getattr(self.zk, mine)(path, "me"), getattr(self.other, theirs)(path, "you")
+            await self.in_thread(others.acquire)
+            self.assertIs(await ours.acquire(blocking=False), False)
+            task = asyncio.create_task(ours.acquire())
+            while await ours.contenders() != ["you", "me"]:
+                await asyncio.sleep(0.01)
+            self.assertFalse(task.done())
+            self.assertEqual(await self.in_thread(others.contenders), ["you", "me"])
+            await self.in_thread(others.release)
+            self.assertIs(await task, True)
+            self.assertIs(await self.in_thread(others.acquire, blocking=False), False)
+            waiting = asyncio.create_task(self.in_thread(others.acquire))
+            while await ours.contenders() != ["me", "you"]:
+                await asyncio.sleep(0.01)
+            self.assertIs(await ours.release(), True)
+            self.assertIs(await waiting, True)
+            await self.in_thread(others.release)
+            self.assertEqual(await self.zk.get_children(path), [])
+
+    async def test_readers_share(self) -> None:
+        others = self.other.ReadLock("/locks/r")
+        await self.in_thread(others.acquire)
+        async with self.zk.ReadLock("/locks/r"):
+            pass
+        await self.in_thread(others.release)
+
+    async def test_a_cancelled_contender_lets_others_pass(self) -> None:
+        others = self.other.Lock("/locks/c")
+        async with self.zk.Lock("/locks/c"):
+            tasks = [asyncio.create_task(self.zk.Lock("/locks/c").acquire()) for _ in range(20)]
+            while len(await self.zk.get_children("/locks/c")) < 21:
+                await asyncio.sleep(0.01)
+            waiting = asyncio.create_task(self.in_thread(others.acquire))
+            for task in tasks:
+                task.cancel()
+        self.assertIs(await waiting, True)
+        await self.in_thread(others.release)
+
+    async def test_a_lost_session(self) -> None:
+        with self.assertRaises(LockLostError):
+            async with self.zk.Lock("/locks/l"):
+                self.zk._session.expire("a test wants it")
+                await asyncio.sleep(DEADLINE_S)
+        self.assertIs(await self.in_thread(self.other.Lock("/locks/l").acquire, timeout=DEADLINE_S), True)
+
+    async def test_a_lost_connection(self) -> None:
+        """The lock is held, and the others wait on."""
+        async with self.zk.Lock("/locks/d"):
+            task = asyncio.create_task(self.zk.Lock("/locks/d").acquire())
+            while len(await self.zk.get_children("/locks/d")) < 2:
+                await asyncio.sleep(0.01)
+            self.zk._session.drop_connections()
+            await until(lambda: not self.zk.connected, "it is suspended")
+            await until(lambda: self.zk.connected, "it is back")
+            self.assertIs(await self.in_thread(self.other.Lock("/locks/d").acquire, blocking=False), False)
+        self.assertIs(await task, True)
+
+    async def test_semaphores(self) -> None:
+        ours, others = self.zk.Semaphore("/s", "me", 2), self.other.Semaphore("/s", "you", 2)
+        await self.in_thread(others.acquire)
+        self.assertIs(await ours.acquire(), True)
+        self.assertEqual(sorted(await self.in_thread(others.lease_holders)), ["me", "you"])
+        third = self.zk.Semaphore("/s", max_leases=2)
+        self.assertIs(await third.acquire(blocking=False), False)
+        task = asyncio.create_task(third.acquire())
+        await self.in_thread(others.release)
+        self.assertIs(await task, True)
+        with self.assertRaises(ValueError):
+            await self.zk.Semaphore("/s", max_leases=3).acquire()
+
+    async def test_elections(self) -> None:
+        led: list[str] = []
+
+        async def lead() -> None:
+            led.append("me")
+
+        def lead_there() -> None:
+            led.append("you")
+
+        await self.zk.Election("/e").run(lead)
+        await self.in_thread(self.other.Election("/e").run, lead_there)
+        self.assertEqual(led, ["me", "you"])
+
+    async def test_counters(self) -> None:
+        ours = self.zk.Counter("/n")
+        await asyncio.gather(
+            *(ours.add(1) for _ in range(10)), self.in_thread(lambda: self.other.Counter("/n").__add__(5))
+        )
+        self.assertEqual(await ours.value(), 15)
+        self.assertEqual(await self.in_thread(lambda: self.other.Counter("/n").value), 15)
+
+    async def test_queues(self) -> None:
+        ours, others = self.zk.Queue("/q"), self.other.Queue("/q")
+        await ours.put(b"2")
+        await self.in_thread(others.put, b"1", 99)
+        self.assertEqual(await ours.get(), b"1")
+        self.assertEqual(await self.in_thread(others.get), b"2")
+        self.assertIsNone(await ours.get())
+
+    async def test_barriers(self) -> None:
+        await self.in_thread(self.other.Barrier("/b").create)
+        task = asyncio.create_task(self.zk.Barrier("/b").wait())
+        await asyncio.sleep(0)
+        self.assertIs(await self.in_thread(self.other.Barrier("/b").remove), True)
+        await task
+        ours, others = self.zk.DoubleBarrier("/d", 2), self.other.DoubleBarrier("/d", 2)
+        await asyncio.gather(ours.enter(), self.in_thread(others.enter))
+        self.assertTrue(ours.participating and others.participating)
+        await asyncio.gather(ours.leave(), self.in_thread(others.leave))
+        self.assertEqual(await self.zk.get_children("/d"), [])
+
+    async def test_parties(self) -> None:
+        for kind in ("Party", "ShallowParty"):
+            others = getattr(self.other, kind)(f"/{kind}", "you")
+            await self.in_thread(others.join)
+            async with getattr(self.zk, kind)(f"/{kind}", "me") as party:
+                self.assertEqual(sorted(await party.members()), ["me", "you"])
+                self.assertEqual(sorted(await self.in_thread(lambda others=others: [*others])), ["me", "you"])
+            self.assertEqual(await self.in_thread(len, others), 1)
+
+    async def test_leases(self) -> None:
+        self.assertTrue(await self.in_thread(self.other.NonBlockingLease, "/l", HOUR, "you"))
+        self.assertIs(await self.zk.NonBlockingLease("/l", HOUR, "me").obtain(), False)
+        self.assertIs(await self.zk.NonBlockingLease("/l", HOUR, "you").obtain(), True)
+        self.assertFalse(await self.in_thread(self.other.NonBlockingLease, "/l", HOUR, "me"))
+
+    async def test_once(self) -> None:
+        self.assertEqual(
+            await self.zk.once(self.zk.create, "/o/n-", sequence=True, makepath=True), "/o/n-0000000000"
+        )
+        self.assertEqual((await self.zk.once(self.zk.set, "/o/n-0000000000", b"1", 0)).version, 1)
+        self.assertIs(await self.zk.once(self.zk.delete, "/o/n-0000000000"), True)
