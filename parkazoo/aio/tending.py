@@ -32,6 +32,11 @@ class Tending(AsyncCalls):
         self.losses: set[Callable[[], None]] = set()
         self._cleanups: set[asyncio.Task[Any]] = set()
 
+    @property
+    def connected(self) -> bool:
+        """Returns whether the client is connected."""
+        raise NotImplementedError
+
     def wake(self) -> None:
         """The session has changed, or one of its members."""
         for change in self._changes:
