@@ -20,6 +20,7 @@ from parkazoo.protocol import asking
 from parkazoo.protocol.asking import check_bool, check_path, prefixed
 from parkazoo.protocol.steps import Request
 from parkazoo.recipe.delete import TreeDelete
+from parkazoo.recipe.tree_walk import TreeWalk
 from parkazoo.types import ACL, ACLs, ZnodeStat
 from parkazoo.types.znodes import Watch
 
@@ -367,10 +368,11 @@ class AsyncCalls:
         """
         check_bool("recursive", recursive)
         if recursive:
-            return await self._delete_tree(TreeDelete(self, path))
+            nothing: bool | None = await self._walk(TreeDelete(self, path))
+            return nothing
         return await self.delete_async(path, version)
 
-    async def _delete_tree(self, tree: TreeDelete) -> bool | None:
+    async def _walk(self, tree: TreeWalk) -> Any:
         try:
             answer: object = None
             while True:

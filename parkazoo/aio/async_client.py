@@ -26,6 +26,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
 
+from parkazoo.aio.async_newer_calls import AsyncNewerCalls
 from parkazoo.aio.async_recipes import AsyncRecipes
 from parkazoo.aio.asyncio_loop import AsyncioLoop
 from parkazoo.aio.asyncio_runtime import AsyncioRuntime
@@ -55,7 +56,7 @@ CHROOT_TIMEOUT_S = 1.0
 ClientT = TypeVar("ClientT", bound="ParKazooClient")
 
 
-class ParKazooClient(AsyncRecipes):
+class ParKazooClient(AsyncRecipes, AsyncNewerCalls):
     """A client of several ensembles, on the event loop that runs when it is started.
 
     ``async with ParKazooClient(hosts) as zk`` starts and stops it. It has no thread, and no task of its own but

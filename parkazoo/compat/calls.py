@@ -217,7 +217,8 @@ class KazooCalls(Reads):
         """
         check_bool("recursive", recursive)
         if recursive:
-            return TreeDelete(self, path).run()
+            nothing: bool | None = TreeDelete(self, path).run()
+            return nothing
         return self.delete_async(path, version).get()
 
     def delete_async(self, path: str, version: int = -1) -> AsyncResult[bool]:

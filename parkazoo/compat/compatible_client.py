@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from parkazoo import monitoring
-from parkazoo.compat.calls import KazooCalls
 from parkazoo.compat.creation import Unfinished, ensure_path
 from parkazoo.compat.internals import (
     JointConnection,
@@ -24,6 +23,7 @@ from parkazoo.compat.internals import (
 from parkazoo.compat.kazoo_member import KazooMember
 from parkazoo.compat.listeners import Listeners
 from parkazoo.compat.monitor import make_monitor
+from parkazoo.compat.newer_calls import NewerCalls
 from parkazoo.engine.ports import RequestPort
 from parkazoo.protocol.asking import prefixed
 from parkazoo.protocol.context import Context
@@ -79,7 +79,7 @@ RECIPES: tuple[type, ...] = (
 PATIENCE = 1 / 3  # of the session timeout: how long answers may wait for state listeners
 
 
-class CompatibleClient(KazooCalls):
+class CompatibleClient(NewerCalls):
     """Has the options, recipes and attributes of a KazooClient. An attribute of one connection is the first
     ensemble's.
     """

@@ -25,6 +25,7 @@ from parkazoo.kazoo_private import (
     Sync,
     prefix_root,
 )
+from parkazoo.protocol.newer_requests import GetEphemerals
 from parkazoo.protocol.ops.creates import EPHEMERAL, SEQUENCE
 from parkazoo.protocol.placement import logical
 
@@ -109,6 +110,11 @@ def get_acls(chroot: str, path: str) -> GetACL:
 
 def sync(chroot: str, path: str) -> Sync:
     return Sync(prefix_root(chroot, path))  # None raises as with kazoo
+
+
+def get_ephemerals(chroot: str, path: str) -> GetEphemerals:
+    check_path(path)
+    return GetEphemerals(prefixed(chroot, path))
 
 
 def create(

@@ -13,6 +13,7 @@ from __future__ import annotations
 from parkazoo.kazoo_private import Create, Create2, Delete, SetACL, Sync, Transaction
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.newer_requests import GetEphemerals, WhoAmI
 from parkazoo.protocol.once import Once
 from parkazoo.protocol.placement import CERTAIN, GUESS, split
 from parkazoo.protocol.plans import BRIEF, PLANS
@@ -20,8 +21,16 @@ from parkazoo.protocol.steps import PathRequest, Request
 
 ALONE = -1
 CREATES = (Create.type, Create2.type)
-# These ask two ensembles, may be sent again, or go on behind their first answer.
-SEVERAL = (Sync.type, Transaction.type, Once.type, Delete.type, SetACL.type)
+# These ask several ensembles or any, may be sent again, or go on behind their first answer.
+SEVERAL = (
+    Sync.type,
+    Transaction.type,
+    Once.type,
+    Delete.type,
+    SetACL.type,
+    GetEphemerals.type,
+    WhoAmI.type,
+)
 
 
 def only_ensemble(context: Context, request: Request) -> int:

@@ -27,6 +27,7 @@ from parkazoo.kazoo_private import (
 )
 from parkazoo.protocol.chain import ChainedBatch
 from parkazoo.protocol.context import Context
+from parkazoo.protocol.newer_requests import GetEphemerals, WhoAmI
 from parkazoo.protocol.once import Once, once
 from parkazoo.protocol.ops.acls import set_acls
 from parkazoo.protocol.ops.batch import chained
@@ -34,6 +35,7 @@ from parkazoo.protocol.ops.brief import is_there, read, set_data, sync
 from parkazoo.protocol.ops.children import Listing, get_children
 from parkazoo.protocol.ops.creates import Creation, create
 from parkazoo.protocol.ops.deletes import delete
+from parkazoo.protocol.ops.of_session import get_ephemerals, whoami
 from parkazoo.protocol.ops.transaction import transaction
 from parkazoo.protocol.ops.unplaced import add_auth, ask_bootstrap
 from parkazoo.protocol.order import (
@@ -207,6 +209,8 @@ PLANS: Mapping[int, Plan] = {
     Sync.type: Plan(sync, _list_claims, _nothing_lasts),
     Auth.type: Plan(add_auth, no_claims, _nothing_lasts),
     Transaction.type: Plan(transaction, _transaction_claims, _transaction_lasting),
+    WhoAmI.type: Plan(whoami, no_claims, _nothing_lasts),
+    GetEphemerals.type: Plan(get_ephemerals, no_claims, _nothing_lasts),
     Once.type: Plan(once, _transaction_claims, all_last),
     ChainedBatch.type: Plan(chained, _chained_claims, _chained_lasting),
 }

@@ -15,6 +15,7 @@ from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 from kazoo.security import OPEN_ACL_UNSAFE, Permissions
 
 from parkazoo.kazoo_private import Auth, RolledBackError, RuntimeInconsistency, Sync, Transaction
+from parkazoo.protocol.newer_requests import GetEphemerals, WhoAmI
 from parkazoo.protocol.placement import logical
 from tests.explore.answers import freeze
 from tests.explore.znodes import (
@@ -94,6 +95,11 @@ class Model:
         :param at: for a read, the number of the state that the follower is in, as of :meth:`moments`; None for
             the newest.
         """
+        if isinstance(request, WhoAmI):
+            return sorted(who.ids)
+        if isinstance(request, GetEphemerals):
+            owner = who.owners[ensemble]
+            return sorted(path for path, znode in self.nodes[ensemble].items() if znode.owner == owner)
         if isinstance(request, READS):
             return self._read(ensemble, request, who, at)
         answer = self._write(ensemble, request, who)

@@ -36,6 +36,7 @@ from parkazoo.kazoo_private import (
 )
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.newer_requests import GetEphemerals, WhoAmI
 from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, MAP
 from parkazoo.wire.frames import REPLY
 from tests.explore.alone import must, prepared
@@ -47,7 +48,7 @@ NAMES = "abc"
 KINDS = {
     each.type: each
     for each in (CheckVersion, Create, Create2, Delete, Exists, GetACL, GetChildren, GetChildren2, GetData)
-} | {each.type: each for each in (SetACL, SetData, Sync)}
+} | {each.type: each for each in (SetACL, SetData, Sync, GetEphemerals)}
 
 
 class Reader:
@@ -88,6 +89,8 @@ class Reader:
                 if is_end:
                     return Transaction(operations)
                 operations.append(self.request(each))
+        if kind == WhoAmI.type:
+            return WhoAmI()
         path = self.text()
         if kind in (Create.type, Create2.type):
             return KINDS[kind](path, self.buffer(), self.acls(), self.number())

@@ -33,7 +33,7 @@ from parkazoo.local import LocalCluster
 from parkazoo.monitoring import Counters, Histogram, Listener, RequestEnded, StateChanged, register
 from parkazoo.structures.policies import Always, Count, Linearizable, Time, Watch
 from parkazoo.structures.policies import Lock as LockPolicy
-from parkazoo.types import ACL, ACLs, AsyncResult, Lock, WatchedEvent, ZnodeStat
+from parkazoo.types import ACL, ACLs, AsyncResult, Id, Lock, WatchedEvent, ZnodeStat
 
 # ---- options -------------------------------------------------------------------------------------
 
@@ -153,6 +153,10 @@ assert_type(zk.get_children("/a"), list[str])
 assert_type(zk.get_children("/a", include_data=True), tuple[list[str], ZnodeStat])
 assert_type(zk.get_acls("/a"), tuple[list[ACL], ZnodeStat])
 assert_type(zk.sync("/a"), str)
+assert_type((zk.whoami(), zk.whoami_async().get()), tuple[list[Id], list[Id]])
+assert_type((zk.get_ephemerals(), zk.get_ephemerals_async("/a").get()), tuple[list[str], list[str]])
+assert_type(zk.count_all_children("/a"), int)
+zk.count_all_children(3)  # E: arg-type
 zk.get(b"/a")  # E: arg-type
 zk.get("/a", no_watch)  # E: arg-type
 zk.get("/a", watcher=watch)  # E: call-arg

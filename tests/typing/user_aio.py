@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing_extensions import assert_type
 
 from parkazoo.aio import LockLostError, ParKazooClient
-from parkazoo.types import ACL, ZnodeStat
+from parkazoo.types import ACL, Id, ZnodeStat
 from parkazoo.types.client import TransactionResult
 from parkazoo.types.znodes import WatchedEvent
 
@@ -53,6 +53,9 @@ async def reads() -> None:
     assert_type((await zk.sync("/a"), await zk.sync_async("/a")), tuple[str, str])
     assert_type(zk.unchroot("/a"), str)
     zk.forget_watch("/a", told)
+    assert_type((await zk.whoami(), await zk.whoami_async()), tuple[list[Id], list[Id]])
+    assert_type((await zk.get_ephemerals("/a"), await zk.get_ephemerals_async()), tuple[list[str], list[str]])
+    assert_type(await zk.count_all_children("/a"), int)
     await zk.get(b"/a")  # E: arg-type
     await zk.get("/a", "told")  # E: arg-type
     zk.get("/a").result()  # E: attr-defined
