@@ -14,8 +14,9 @@ from weakref import WeakSet
 from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
 
 from parkazoo.engine.ports import Reply, is_abandoned
-from parkazoo.kazoo_private import Create, Create2
+from parkazoo.kazoo_private import Create
 from parkazoo.protocol.asking import checked_acl
+from parkazoo.protocol.ops.creates import Creation as AnyCreate
 from parkazoo.protocol.placement import above, split
 from parkazoo.protocol.presence import Presence
 
@@ -30,7 +31,7 @@ class Creation:
 
     __slots__ = ("_client", "_makes_above", "_reply", "_request")
 
-    def __init__(self, client: Any, request: Create | Create2, reply: Reply, *, makes_above: bool = False) -> None:
+    def __init__(self, client: Any, request: AnyCreate, reply: Reply, *, makes_above: bool = False) -> None:
         self._client = client
         self._request = request
         self._makes_above = makes_above

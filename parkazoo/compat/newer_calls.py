@@ -1,4 +1,4 @@
-"""Calls that kazoo does not have: the session's identities and ephemerals, the number of znodes."""
+"""Calls that kazoo does not have: creates with an end, the session's identities and ephemerals, a count."""
 
 from __future__ import annotations
 
@@ -6,17 +6,77 @@ from functools import partial
 from typing import Any
 
 from parkazoo.compat.calls import KazooCalls
+from parkazoo.compat.creation import Creation
 from parkazoo.engine.ports import OnAnswer, Reply, give
 from parkazoo.protocol import asking
 from parkazoo.protocol.newer_requests import WhoAmI
 from parkazoo.recipe.count import TreeCount
-from parkazoo.types import AsyncResult, Id
+from parkazoo.types import ACLs, AsyncResult, Id
 
 
 class NewerCalls(KazooCalls):
     """Has calls of ZooKeeper that kazoo does not have. Servers that are too old raise UnimplementedError, and end
     the connection.
     """
+
+    def create_ttl(
+        self,
+        path: str,
+        value: bytes | None = b"",
+        *,
+        ttl: float,
+        acl: ACLs | None = None,
+        sequence: bool = False,
+        makepath: bool = False,
+    ) -> str:
+        """Creates a znode that the servers delete when nobody has set it for a time. See :meth:`create`.
+
+        The servers need ``extendedTypesEnabled=true``. They delete it only while it has no child; so give it none:
+        if its children are on another ensemble, a pin below it keeps it for ever. No stat tells of a TTL.
+
+        :param ttl: seconds; the servers look once a minute.
+        :raises UnimplementedError: the servers take no TTL.
+        """
+        return self.create_ttl_async(path, value, ttl=ttl, acl=acl, sequence=sequence, makepath=makepath).get()
+
+    def create_ttl_async(
+        self,
+        path: str,
+        value: bytes | None = b"",
+        *,
+        ttl: float,
+        acl: ACLs | None = None,
+        sequence: bool = False,
+        makepath: bool = False,
+    ) -> AsyncResult[str]:
+        """See :meth:`create_ttl`."""
+        acl = self.default_acl or None if acl is None else acl
+        request = asking.create_ttl(self.chroot, path, value, ttl, acl, sequence, makepath)
+        result: AsyncResult[str] = self.handler.async_result()
+        Creation(self, request, result, makes_above=makepath).begin()
+        return result
+
+    def create_container(
+        self, path: str, value: bytes | None = b"", acl: ACLs | None = None, makepath: bool = False
+    ) -> str:
+        """Creates a znode that the servers delete once its last child has gone. See :meth:`create`.
+
+        Only for a directory whose children are on its own ensemble, as ``parkazoo where`` shows, while the map has
+        not grown: elsewhere a pin would keep it for ever.
+
+        :raises BadArgumentsError: it would be kept for ever; nothing was done.
+        """
+        return self.create_container_async(path, value, acl, makepath).get()
+
+    def create_container_async(
+        self, path: str, value: bytes | None = b"", acl: ACLs | None = None, makepath: bool = False
+    ) -> AsyncResult[str]:
+        """See :meth:`create_container`."""
+        acl = self.default_acl or None if acl is None else acl
+        request = asking.create_container(self.chroot, path, value, acl, makepath)
+        result: AsyncResult[str] = self.handler.async_result()
+        Creation(self, request, result, makes_above=makepath).begin()
+        return result
 
     def whoami(self) -> list[Id]:
         """Returns the identities of this client, as one ensemble knows them; ZooKeeper 3.7.

@@ -31,11 +31,14 @@ from parkazoo.kazoo_private import (
 )
 from parkazoo.monitoring import NO_ERROR, OTHER, OUTCOMES
 from parkazoo.protocol.chain import ChainedBatch
+from parkazoo.protocol.newer_requests import CreateContainer, CreateTTL
 from parkazoo.protocol.once import Once
 
 _OPERATIONS: Mapping[int, str] = {
     Create.type: "create",
     Create2.type: "create",
+    CreateTTL.type: "create",
+    CreateContainer.type: "create",
     Delete.type: "delete",
     Exists.type: "exists",
     GetData.type: "get",

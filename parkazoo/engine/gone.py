@@ -6,6 +6,7 @@ from kazoo.exceptions import NoNodeError
 
 from parkazoo.engine.ports import Reply
 from parkazoo.kazoo_private import Auth, Exists, Sync, Transaction
+from parkazoo.protocol.newer_requests import GetEphemerals
 from parkazoo.protocol.ops.multi import failed
 from parkazoo.protocol.steps import WireRequest
 from parkazoo.types.znodes import Watch
@@ -25,6 +26,8 @@ class Gone:
             return
         if isinstance(request, Exists):
             reply.set(None)
+        elif isinstance(request, GetEphemerals):
+            reply.set([])
         elif isinstance(request, Sync):
             reply.set(request.path)
         elif isinstance(request, Transaction):

@@ -20,6 +20,7 @@ from parkazoo.engine.ports import AbandonedError, OnAnswer, Reply, RequestPort, 
 from parkazoo.kazoo_private import Auth, Create, Create2, Delete, Reconfig, SetACL, SetData, Sync, Transaction
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.heard import Guard, Heard
+from parkazoo.protocol.newer_requests import CreateContainer, CreateTTL
 from parkazoo.protocol.once import Once
 from parkazoo.protocol.only_ensemble import ALONE, only_ensemble
 from parkazoo.protocol.past import CATCH_UP, REFUSED
@@ -29,7 +30,18 @@ from parkazoo.types.znodes import Watch
 log = logging.getLogger(__name__)
 
 WRITES = frozenset(
-    {Create.type, Create2.type, Delete.type, SetData.type, SetACL.type, Transaction.type, Once.type, Reconfig.type}
+    {
+        Create.type,
+        Create2.type,
+        CreateTTL.type,
+        CreateContainer.type,
+        Delete.type,
+        SetData.type,
+        SetACL.type,
+        Transaction.type,
+        Once.type,
+        Reconfig.type,
+    }
 )
 
 

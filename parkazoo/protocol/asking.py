@@ -25,9 +25,12 @@ from parkazoo.kazoo_private import (
     Sync,
     prefix_root,
 )
-from parkazoo.protocol.newer_requests import GetEphemerals
+from parkazoo.protocol.newer_requests import CreateContainer, CreateTTL, GetEphemerals
 from parkazoo.protocol.ops.creates import EPHEMERAL, SEQUENCE
 from parkazoo.protocol.placement import logical
+
+MOST_TTL_S = (1 << 40) // 1000  # servers have 40 bits for the milliseconds
+
 
 # All raise TypeError for an argument of a wrong type, and ValueError for a path with `.` or `..` between slashes.
 
@@ -138,6 +141,22 @@ def create(
     check_bool("include_data", include_data)
     flags = (EPHEMERAL if ephemeral else 0) | (SEQUENCE if sequence else 0)
     return (Create2 if include_data else Create)(prefixed(chroot, path, sequence), value, acl, flags)
+
+
+def create_ttl(
+    chroot: str, path: str, value: bytes | None, ttl: float, acl: Any, sequence: bool, makepath: bool
+) -> CreateTTL:
+    """:param ttl: seconds."""
+    plain = create(chroot, path, value, acl, False, sequence, makepath, False)
+    if isinstance(ttl, bool) or not isinstance(ttl, (int, float)):
+        raise TypeError("Invalid type for 'ttl' (seconds expected)")
+    if not 0 < ttl <= MOST_TTL_S:
+        raise ValueError(f"ttl must be seconds above 0, and at most {MOST_TTL_S:,}, not {ttl!r}")
+    return CreateTTL(plain.path, plain.data, plain.acl, plain.flags, max(1, round(ttl * 1000)))
+
+
+def create_container(chroot: str, path: str, value: bytes | None, acl: Any, makepath: bool) -> CreateContainer:
+    return CreateContainer(*create(chroot, path, value, acl, False, False, makepath, False))
 
 
 def set_data(chroot: str, path: str, value: bytes | None, version: int) -> SetData:

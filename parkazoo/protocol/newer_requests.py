@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from struct import Struct
+from typing import Any, NamedTuple
 
-from kazoo.security import Id
+from kazoo.security import ACL, Id
 
-from parkazoo.kazoo_private import int_struct
+from parkazoo.kazoo_private import Create, Create2, Transaction, int_struct, multiheader_struct, stat_struct
+
+FLAG_CONTAINER, FLAG_TTL, FLAG_TTL_SEQUENCE = 4, 5, 6  # of a create, to a server
+LONG = Struct("!q")
 
 
 class WhoAmI:
@@ -45,6 +50,87 @@ class GetEphemerals(_OfPath):
         return _read_texts(bytes, offset, 1)
 
 
+class _OfContainer(NamedTuple):
+    path: str
+    data: bytes | None
+    acl: Sequence[ACL]
+    flags: int
+
+
+class _OfTTL(NamedTuple):
+    path: str
+    data: bytes | None
+    acl: Sequence[ACL]
+    flags: int
+    ttl_ms: int
+
+
+class CreateContainer(_OfContainer):
+    """A create of a znode that ends once it has had children and has none any more; ZooKeeper 3.5.
+
+    :param flags: none.
+    """
+
+    __slots__ = ()
+    type = 19
+
+    def serialize(self) -> bytes:
+        return bytes(Create(*self._replace(flags=FLAG_CONTAINER)).serialize())
+
+    @classmethod
+    def deserialize(cls, bytes: bytes, offset: int) -> str:
+        return _read_texts(bytes, offset, 1, 1)[0]
+
+
+class CreateTTL(_OfTTL):
+    """A create of a znode that ends when it was not changed for a time, and has no child; ZooKeeper 3.5.4.
+
+    :param flags: SEQUENCE, or none.
+    """
+
+    __slots__ = ()
+    type = 21
+
+    def serialize(self) -> bytes:
+        flags = FLAG_TTL_SEQUENCE if self.flags else FLAG_TTL
+        return bytes(Create(*self[:3], flags).serialize()) + LONG.pack(self.ttl_ms)
+
+    @classmethod
+    def deserialize(cls, bytes: bytes, offset: int) -> str:
+        return _read_texts(bytes, offset, 1, 1)[0]
+
+
+class _EndsWithTTL(Transaction):
+    """A multi whose last operation is a create with a TTL, the answer to which kazoo cannot read."""
+
+    __slots__ = ()
+
+    @classmethod
+    def deserialize(cls, bytes: bytes, offset: int) -> list[Any]:
+        """Kazoo's results."""
+        results: list[Any] = []
+        at = offset
+        while True:
+            kind, is_end, _ = multiheader_struct.unpack_from(bytes, at)
+            at += multiheader_struct.size
+            if is_end:
+                return results
+            if kind == ERROR:  # all are errors, or none is
+                return list(Transaction.deserialize(bytes, offset))
+            if kind in (Create.type, Create2.type):
+                (path,) = _read_texts(bytes, at, 1, 1)
+                results.append(path)
+                at += int_struct.size + len(path.encode()) + (stat_struct.size if kind == Create2.type else 0)
+            else:
+                results.append(True)
+
+
+def multi(operations: Sequence[Any]) -> Transaction:
+    """A transaction of checks and creates, of which the last may have a TTL, or of others without one."""
+    return (_EndsWithTTL if isinstance(operations[-1], CreateTTL) else Transaction)(operations)
+
+
+ERROR = -1  # the type of a result in a multi
 SINCE = {GetEphemerals.type: "3.6", WhoAmI.type: "3.7"}  # the ZooKeeper that knows a type of request
 
 
@@ -53,10 +139,14 @@ def write_text(text: str) -> bytes:
     return bytes(int_struct.pack(len(encoded))) + encoded
 
 
-def _read_texts(bytes: bytes, offset: int, each: int) -> list[str]:
-    """A list whose entries have so many texts each, in one."""
-    (count,) = int_struct.unpack_from(bytes, offset)
-    offset += int_struct.size
+def _read_texts(bytes: bytes, offset: int, each: int, count: int | None = None) -> list[str]:
+    """A list whose entries have so many texts each, in one.
+
+    :param count: of its entries; None: it comes first.
+    """
+    if count is None:
+        (count,) = int_struct.unpack_from(bytes, offset)
+        offset += int_struct.size
     texts = []
     for _ in range(max(count, 0) * each):
         (length,) = int_struct.unpack_from(bytes, offset)

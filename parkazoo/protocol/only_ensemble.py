@@ -13,14 +13,14 @@ from __future__ import annotations
 from parkazoo.kazoo_private import Create, Create2, Delete, SetACL, Sync, Transaction
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.newer_requests import GetEphemerals, WhoAmI
+from parkazoo.protocol.newer_requests import CreateContainer, CreateTTL, GetEphemerals, WhoAmI
 from parkazoo.protocol.once import Once
 from parkazoo.protocol.placement import CERTAIN, GUESS, split
 from parkazoo.protocol.plans import BRIEF, PLANS
 from parkazoo.protocol.steps import PathRequest, Request
 
 ALONE = -1
-CREATES = (Create.type, Create2.type)
+CREATES = (Create.type, Create2.type, CreateTTL.type, CreateContainer.type)
 # These ask several ensembles or any, may be sent again, or go on behind their first answer.
 SEVERAL = (
     Sync.type,

@@ -27,13 +27,14 @@ from parkazoo.kazoo_private import (
 )
 from parkazoo.protocol.chain import ChainedBatch
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.newer_requests import GetEphemerals, WhoAmI
+from parkazoo.protocol.newer_requests import CreateContainer, CreateTTL, GetEphemerals, WhoAmI
 from parkazoo.protocol.once import Once, once
 from parkazoo.protocol.ops.acls import set_acls
 from parkazoo.protocol.ops.batch import chained
 from parkazoo.protocol.ops.brief import is_there, read, set_data, sync
 from parkazoo.protocol.ops.children import Listing, get_children
 from parkazoo.protocol.ops.creates import Creation, create
+from parkazoo.protocol.ops.creates_with_end import create_container, create_ttl
 from parkazoo.protocol.ops.deletes import delete
 from parkazoo.protocol.ops.of_session import get_ephemerals, whoami
 from parkazoo.protocol.ops.transaction import transaction
@@ -197,6 +198,8 @@ def _chained_lasting(context: Context, request: ChainedBatch) -> Claims | None:
 PLANS: Mapping[int, Plan] = {
     Create.type: Plan(create, _create_claims, _create_lasting),
     Create2.type: Plan(create, _create_claims, _create_lasting),
+    CreateTTL.type: Plan(create_ttl, _create_claims, _create_lasting),
+    CreateContainer.type: Plan(create_container, _create_claims, _create_lasting),
     Delete.type: Plan(delete, _delete_claims, _lasts_if_mirrored),
     Exists.type: Plan(read, _read_claims, _count_lasts),
     Presence.type: Plan(is_there, presence_claims, all_last),

@@ -34,6 +34,7 @@ from parkazoo.kazoo_private import (
     Sync,
     Transaction,
 )
+from parkazoo.protocol.newer_requests import CreateContainer, CreateTTL
 from parkazoo.types.znodes import ZnodeStat
 
 IMPOSSIBLE = (1 << 31) - 1  # a version that no znode reaches
@@ -63,7 +64,7 @@ class Question(WireRequest, Protocol[T_co]):
 
 WriteRequest = Create | Delete | SetData | CheckVersion  # what a multi may hold
 WatchRequest = Exists | GetChildren | GetChildren2 | GetData
-PathRequest = WriteRequest | WatchRequest | Create2 | GetACL | SetACL | Sync
+PathRequest = WriteRequest | WatchRequest | Create2 | CreateTTL | CreateContainer | GetACL | SetACL | Sync
 DataAnswer = tuple[bytes, ZnodeStat] | Exception  # to a GetData
 PathRequestT = TypeVar("PathRequestT", bound=PathRequest)
 Step = tuple[int, WireRequest]

@@ -33,6 +33,7 @@ from parkazoo.kazoo_private import (
     SetACL,
     SetData,
 )
+from parkazoo.protocol.newer_requests import CreateContainer, CreateTTL
 from parkazoo.protocol.placement import PIN, split
 from parkazoo.wire.own_read import OwnRead
 
@@ -156,7 +157,7 @@ class Write:
 
     def execute(self, request: Request) -> Answer:
         """:raises KazooException: the answer is an error."""
-        if isinstance(request, (Create, Create2)):
+        if isinstance(request, (Create, Create2, CreateTTL, CreateContainer)):
             path = self._create(request)
             return (path, self.znodes[path].stat) if isinstance(request, Create2) else path
         if isinstance(request, Delete):
@@ -188,7 +189,7 @@ class Write:
         self.changes.append(Change(EventType.CHANGED, request.path, znode))
         return changed.stat
 
-    def _create(self, request: Create | Create2) -> str:
+    def _create(self, request: Create | Create2 | CreateTTL | CreateContainer) -> str:
         zxid = self._zxid
         acl = _fixed(request.acl, self._who)
         parent_path, name = split(request.path)

@@ -36,13 +36,13 @@ from parkazoo.kazoo_private import (
 )
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.newer_requests import GetEphemerals, WhoAmI
+from parkazoo.protocol.newer_requests import LONG, CreateContainer, CreateTTL, GetEphemerals, WhoAmI
 from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, MAP
 from parkazoo.wire.frames import REPLY
 from tests.explore.alone import must, prepared
 from tests.explore.model import Model
 from tests.explore.sessions import bytes as said
-from tests.explore.znodes import Who
+from tests.explore.znodes import SEQUENCE, Who
 
 NAMES = "abc"
 KINDS = {
@@ -94,6 +94,12 @@ class Reader:
         path = self.text()
         if kind in (Create.type, Create2.type):
             return KINDS[kind](path, self.buffer(), self.acls(), self.number())
+        if kind == CreateContainer.type:
+            return CreateContainer(path, self.buffer(), self.acls(), self.number() & 0)
+        if kind == CreateTTL.type:
+            data, acl, flags = self.buffer(), self.acls(), self.number()
+            (ttl_ms,) = LONG.unpack_from(self._data, self._at)
+            return CreateTTL(path, data, acl, flags & SEQUENCE, ttl_ms)
         if kind in (Exists.type, GetData.type, GetChildren.type, GetChildren2.type):
             return KINDS[kind](path, print if self.flag() else None)
         if kind == SetData.type:
@@ -236,6 +242,6 @@ class Ensembles:
         request = Reader(body).request(kind)
         self.requests.append(request)
         answer = self.model.execute(ensemble, request, who)
-        if kind == Create2.type and isinstance(answer, str):
+        if kind in (Create2.type, CreateTTL.type, CreateContainer.type) and isinstance(answer, str):
             answer = answer, self.model.nodes[ensemble][answer].stat
         return said.answered(xid, self.model.zxids[ensemble], request, answer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unittest
 import uuid
 
+from kazoo.exceptions import BadArgumentsError
 from kazoo.security import Id
 
 from tests.aio import aio_case
@@ -30,11 +31,44 @@ class TestNewerCalls(LiveTest):
         self.assertEqual(self.client.get_ephemerals(paths[0]), [paths[0]])
         self.assertEqual(self.parkazoo(self.root).get_ephemerals(), [])
 
+    def test_with_a_ttl(self) -> None:
+        """Servers look once a minute whether one is to end, and no stat tells: they take it, that is all."""
+        for is_native in (True, False):
+            parent = self.directory(self.root, is_native)
+            path = self.client.create_ttl(f"{parent}/t", b"1", ttl=60, makepath=True)
+            self.assertEqual(self.client.get(path)[0], b"1")
+            self.assertRegex(self.client.create_ttl(f"{parent}/s-", ttl=60, sequence=True), "/s-[0-9]{10}$")
+
+    def test_containers(self) -> None:
+        path = self.client.create_container(self.directory(self.root, True))
+        self.client.create(f"{path}/x")
+        elsewhere = self.directory(self.root, False)
+        with self.assertRaisesRegex(BadArgumentsError, "would never end: its children would be on ensemble"):
+            self.client.create_container(elsewhere)
+        self.assertIsNone(self.client.exists(elsewhere))
+
     def test_count(self) -> None:
         before = self.client.count_all_children(self.root)
         self.on_each(self.client)
         below = sum(1 for _ in self.client.get_children(self.root))
         self.assertEqual((before, self.client.count_all_children(self.root)), (0, below + self.ensembles))
+
+
+class TestNewerCallsGrown(LiveTest):
+    form = "grown"
+
+    def test_below_a_proof(self) -> None:
+        """A multi that ends with a TTL, whose answer kazoo cannot read."""
+        client = self.parkazoo()
+        root = self.new_root(client)
+        plain = self.kazoo(self.home(root).ensemble)
+        plain.create(f"{self.home(root).path}/d/x", makepath=True)  # as before the map grew
+        plain.delete(f"{self.home(root).path}/d/x")
+        for name in "ab":
+            self.assertEqual(client.create_ttl(f"{root}/d/{name}", ttl=60), f"{root}/d/{name}")
+        self.assertEqual(sorted(client.get_children(f"{root}/d")), ["a", "b"])
+        with self.assertRaisesRegex(BadArgumentsError, "the map has grown"):
+            client.create_container(f"{root}/c")
 
 
 @needs_aio
@@ -47,4 +81,5 @@ class TestNewerAioCalls(unittest.IsolatedAsyncioTestCase):
             self.assertEqual(await zk.get_ephemerals(root), [f"{root}/{number}/e" for number in range(9)])
             self.assertEqual(await zk.count_all_children(root), 18)
             self.assertIn(Id("ip", "127.0.0.1"), await zk.whoami())
+            self.assertEqual(await zk.create_ttl(f"{root}/0/t", ttl=60), f"{root}/0/t")
             await zk.delete(root, recursive=True)

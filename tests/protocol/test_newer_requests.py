@@ -6,10 +6,26 @@ import unittest
 from typing import Any
 
 from kazoo.exceptions import ConnectionLoss, NoNodeError, UnimplementedError
-from kazoo.security import Id
+from kazoo.security import OPEN_ACL_UNSAFE, Id
 
-from parkazoo.kazoo_private import int_struct
-from parkazoo.protocol.newer_requests import GetEphemerals, WhoAmI, write_text
+from parkazoo.kazoo_private import (
+    Create,
+    Create2,
+    Delete,
+    Transaction,
+    int_struct,
+    multiheader_struct,
+    stat_struct,
+)
+from parkazoo.protocol.newer_requests import (
+    LONG,
+    CreateContainer,
+    CreateTTL,
+    GetEphemerals,
+    WhoAmI,
+    multi,
+    write_text,
+)
 from parkazoo.protocol.placement import CLIENTS, Placement
 from parkazoo.protocol.plans import PLANS
 from tests.explore.alone import make_context
@@ -46,6 +62,32 @@ class TestBytes(unittest.TestCase):
         data = int_struct.pack(2) + answered("/a", "/\N{SNOWMAN}")
         self.assertEqual(GetEphemerals.deserialize(data, 0), ["/a", "/\N{SNOWMAN}"])
         self.assertEqual(GetEphemerals.deserialize(int_struct.pack(-1), 0), [])
+
+    def test_creates(self) -> None:
+        """A server's flags say what they are; the path comes with a stat, which nobody wants."""
+        for request, flags, rest in (
+            (CreateTTL("/a", b"1", OPEN_ACL_UNSAFE, 0, 7), 5, LONG.pack(7)),
+            (CreateTTL("/a", b"1", OPEN_ACL_UNSAFE, 2, 1 << 32), 6, LONG.pack(1 << 32)),
+            (CreateContainer("/a", b"1", OPEN_ACL_UNSAFE, 0), 4, b""),
+        ):
+            self.assertEqual(request.serialize(), Create(*request[:3], flags).serialize() + rest)
+            self.assertEqual(request.deserialize(answered("/a") + stat_struct.pack(*range(11)), 0), "/a")
+
+    def test_a_multi_that_ends_with_a_ttl(self) -> None:
+        operations = [Create("/b", b"", OPEN_ACL_UNSAFE, 0), CreateTTL("/a", b"", OPEN_ACL_UNSAFE, 0, 7)]
+        request = multi(operations)
+        self.assertEqual(request, Transaction(operations))
+        end = multiheader_struct.pack(-1, True, -1)
+        stat = stat_struct.pack(*range(11))
+        done = [(Create.type, answered("/b")), (13, b""), (Create2.type, answered("/a") + stat)]
+        data = b"".join(multiheader_struct.pack(kind, False, 0) + body for kind, body in done) + end
+        self.assertEqual(request.deserialize(b"head" + data, 4), ["/b", True, "/a"])
+        errors = b"".join(multiheader_struct.pack(-1, False, code) + int_struct.pack(code) for code in (0, -101))
+        self.assertEqual(
+            [type(each).__name__ for each in request.deserialize(errors + end, 0)],
+            ["RolledBackError", "NoNodeError"],
+        )
+        self.assertIs(type(multi([Delete("/a", -1)])), Transaction)
 
 
 class TestOfSession(unittest.TestCase):

@@ -157,6 +157,10 @@ assert_type((zk.whoami(), zk.whoami_async().get()), tuple[list[Id], list[Id]])
 assert_type((zk.get_ephemerals(), zk.get_ephemerals_async("/a").get()), tuple[list[str], list[str]])
 assert_type(zk.count_all_children("/a"), int)
 zk.count_all_children(3)  # E: arg-type
+assert_type(zk.create_ttl("/a", b"1", ttl=3, sequence=True), str)
+assert_type(zk.create_ttl_async("/a", ttl=0.5).get(), str)
+assert_type((zk.create_container("/a"), zk.create_container_async("/a").get()), tuple[str, str])
+zk.create_ttl("/a")  # E: call-arg
 zk.get(b"/a")  # E: arg-type
 zk.get("/a", no_watch)  # E: arg-type
 zk.get("/a", watcher=watch)  # E: call-arg

@@ -21,16 +21,17 @@ from parkazoo.kazoo_private import CheckVersion, Create, Create2, Exists, Transa
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.directory import AGAIN, UNPROMOTED, Again, KnownACL, try_promote
 from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.newer_requests import CreateContainer, CreateTTL, multi
 from parkazoo.protocol.ops.whole_stat import complete_stat
 from parkazoo.protocol.pin import NATIVE_PIN
 from parkazoo.protocol.placement import CERTAIN, GUESS, HINT, PINNED, Directory, Place, join, split
 from parkazoo.protocol.rights import is_secret
-from parkazoo.protocol.steps import Operation, Question, WriteRequest, ask, commit, failure, placed
+from parkazoo.protocol.steps import Operation, Question, WriteRequest, ask, failure, placed
 from parkazoo.protocol.where.lookup import as_pinned, contradiction, locate, verify_whole
 from parkazoo.protocol.where.places import NATIVE, directory
 from parkazoo.types.znodes import ZnodeStat
 
-Creation = Create | Create2
+Creation = Create | Create2 | CreateTTL | CreateContainer
 Made = str | tuple[str, ZnodeStat]  # the answer to one
 EPHEMERAL, SEQUENCE = 1, 2  # in a create's flags
 # These errors come from the ensemble itself: it has refused a create or delete of one request.
@@ -44,7 +45,7 @@ REFUSALS = (
 
 
 def create(context: Context, request: Creation) -> Operation[object]:
-    """Create and Create2."""
+    """Create, Create2 and CreateTTL, and what :func:`create_container` lets pass."""
     path, places = request.path, context.places
     parent, name = split(path)
     places.forget(path)
@@ -69,7 +70,7 @@ def create(context: Context, request: Creation) -> Operation[object]:
             path = join(parent, split(result[0] if isinstance(result, tuple) else result)[1])
             change.paths = (path,)
     places.forget(path)
-    if not request.flags & EPHEMERAL:
+    if not request.flags & EPHEMERAL and not isinstance(request, CreateTTL):  # which a pin would keep for ever
         if is_secret(request.acl):
             yield from promote_secret(context, path, request.acl, 0)
         else:
@@ -154,7 +155,7 @@ def _create_native(d: Directory, request: Creation, marks: Sequence[WriteRequest
 
     :param marks: pin and proof, to be made first unless there is a pin.
     """
-    guarded = Transaction([CheckVersion(d.proof, -1), Create(*request[:4])])
+    guarded = multi([CheckVersion(d.proof, -1), _in_multi(request, request.path)])
     before = [Transaction(marks)] if marks else []
     *_, results = yield tuple((d.home.ensemble, each) for each in (*before, guarded))
     if isinstance(results, Exception):
@@ -163,6 +164,11 @@ def _create_native(d: Directory, request: Creation, marks: Sequence[WriteRequest
     if error is not None:
         return NoNodeError() if index == 0 else error
     return (yield from _as_answer(d, request, results[1]))
+
+
+def _in_multi(request: Creation, path: str) -> Create | CreateTTL:
+    """A create as part of a multi: without its stat, which kazoo cannot read there."""
+    return placed(request, path) if isinstance(request, CreateTTL) else Create(path, *request[1:4])
 
 
 def _as_answer(d: Directory, request: Creation, made: str) -> Operation[Made]:
@@ -289,8 +295,11 @@ def _make_first(
             return (yield from ask(d.home.ensemble, physical))
         except NoNodeError:
             return AGAIN
-    first = Create(*child._replace(path=join(d.home.path, split(child.path)[1]))[:4])
-    results, index, error = yield from commit(d.home.ensemble, [*native_marks(d), first])
+    whole = [*native_marks(d), _in_multi(child, join(d.home.path, split(child.path)[1]))]
+    (results,) = yield ((d.home.ensemble, multi(whole)),)
+    if isinstance(results, Exception):
+        raise results
+    index, error = failure(results)
     if index == 0 and isinstance(error, (NodeExistsError, NoNodeError)):
         return AGAIN
     if index == 1 and isinstance(error, NodeExistsError):

@@ -16,7 +16,7 @@ from parkazoo.protocol.steps import Operation, Request
 def whoami(context: Context, request: WhoAmI) -> Operation[list[Id]]:
     """Ask one ensemble, a connected one if there is one."""
     joined = _joined(context)
-    ensemble = next(filter(context.is_connected, joined), joined[0])
+    ensemble = next(filter(context.is_connected, joined), context.places.bootstrap)
     (answer,) = yield ((ensemble, request),)
     identities: list[Id] = known_there(context, ensemble, request, answer)
     return identities

@@ -10,6 +10,7 @@ from kazoo.protocol.states import EventType, WatchedEvent, ZnodeStat
 from kazoo.security import ACL
 
 from parkazoo.kazoo_private import WATCH_XID, Close, Create, Create2, Transaction, int_int_struct, int_struct
+from parkazoo.protocol.newer_requests import CreateTTL
 from parkazoo.wire.frames import REPLY
 from tests.explore.znodes import SEQUENCE, Answer, Request
 
@@ -54,7 +55,7 @@ def answered(xid: int, zxid: int, request: Request, answer: Answer) -> bytes:
 
 
 def _body(request: Request, answer: Answer) -> bytes:
-    if isinstance(request, (Create, Create2)) and isinstance(answer, str):
+    if isinstance(request, (Create, Create2, CreateTTL)) and isinstance(answer, str):
         number = answer[-NUMBER:] if request.flags & SEQUENCE else ""
         return framed((request.path + number).encode())
     if isinstance(answer, ZnodeStat):
