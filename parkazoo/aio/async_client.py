@@ -36,6 +36,7 @@ from parkazoo.engine.ports import Reply, give
 from parkazoo.engine.session import Session
 from parkazoo.errors import ForkError
 from parkazoo.kazoo_private import Create, Exists, collect_hosts, normpath
+from parkazoo.protocol import asking
 from parkazoo.protocol.asking import prefixed
 from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.cluster_map import FIRST, format_hosts
@@ -380,6 +381,27 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls):
             reply.set_exception(failure or CLOSED_ERRORS.get(state, ConnectionClosedError)())
         else:
             session.call(request, reply)
+
+    async def remove_watches(self, path: str, watch: Watch | None = None) -> bool:
+        """Removes watches on the data, the existence and the children of a path; the servers forget them.
+
+        A watch whose call has no answer yet stays. An event under way may still call one that was removed. A watch
+        that is being set by another call may get the event NONE: set it again.
+
+        :param watch: only those of this function.
+        :returns: whether there was one.
+        """
+        return await self.remove_watches_async(path, watch)
+
+    def remove_watches_async(self, path: str, watch: Watch | None = None) -> asyncio.Future[bool]:
+        """See :meth:`remove_watches`."""
+        watched = asking.watched(self.chroot, path, watch)
+        future: asyncio.Future[bool] = self._new_future()
+        if self._session is None:
+            future.set_exception(ConnectionClosedError("the client is not connected: start it"))
+        else:
+            self._session.remove_watches(watched, watch, FutureReply(future))
+        return future
 
     def _new_future(self) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()

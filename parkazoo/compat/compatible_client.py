@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
+from kazoo.exceptions import ConnectionClosedError
+
 from parkazoo import monitoring
 from parkazoo.compat.creation import Unfinished, ensure_path
 from parkazoo.compat.internals import (
@@ -25,6 +27,7 @@ from parkazoo.compat.listeners import Listeners
 from parkazoo.compat.monitor import make_monitor
 from parkazoo.compat.newer_calls import NewerCalls
 from parkazoo.engine.ports import RequestPort
+from parkazoo.protocol import asking
 from parkazoo.protocol.asking import prefixed
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.order import children, node
@@ -236,6 +239,29 @@ class CompatibleClient(NewerCalls):
         full = prefixed(self.chroot, path)
         for table in (self._data_watchers, self._child_watchers):
             table[full].discard(watch)
+
+    def remove_watches(self, path: str, watch: Watch | None = None) -> bool:
+        """Removes watches on the data, the existence and the children of a path; the servers forget them.
+
+        A watch whose call has no answer yet stays. An event under way may still call one that was removed. A watch
+        that is being set by another call may get the event NONE: set it again.
+
+        :param watch: only those of this function.
+        :returns: whether there was one.
+        """
+        return self.remove_watches_async(path, watch).get()
+
+    def remove_watches_async(self, path: str, watch: Watch | None = None) -> AsyncResult[bool]:
+        """See :meth:`remove_watches`."""
+        watched = asking.watched(self.chroot, path, watch)
+        if self.listeners.is_calling:
+            self.listeners.before_use()
+        result: AsyncResult[bool] = self.handler.async_result()
+        if self._session is None:
+            result.set_exception(ConnectionClosedError("the client is not connected: start it"))
+        else:
+            self._session.remove_watches(watched, watch, result)
+        return result
 
     def _members(self) -> tuple[KazooMember, ...]:
         """Returns all members; the first is the one with which the session began."""

@@ -59,6 +59,9 @@ class ObservedPort:
     def forget_watch(self, path: str, watch: Watch, of_children: bool | None = None) -> bool:
         return self._ports[self._index].forget_watch(path, watch, of_children)
 
+    def watches_on(self, path: str) -> list[Watch]:
+        return self._ports[self._index].watches_on(path)
+
     def data_watches(self) -> list[tuple[str, Watch]]:
         return self._ports[self._index].data_watches()
 

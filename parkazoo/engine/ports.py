@@ -96,6 +96,9 @@ class RequestPort(Protocol):
     def forget_watch(self, path: str, watch: Watch, of_children: bool | None = None) -> bool:
         """On the loop: take a watch on a physical path out of both tables, or of one; False: it is not there."""
 
+    def watches_on(self, path: str) -> list[Watch]:
+        """The watches on the data and on the children of a physical path."""
+
     def data_watches(self) -> list[tuple[str, Watch]]:
         """The watches on data and on existence, with the physical paths."""
 

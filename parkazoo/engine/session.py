@@ -35,6 +35,7 @@ from parkazoo.protocol.standing import Standing
 from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, is_fatal
 from parkazoo.protocol.steps import DataAnswer, Request
 from parkazoo.protocol.where.places import Places
+from parkazoo.types.znodes import Watch
 
 Call = Callable[[Request, Reply | None], None]
 AWAY_POLL_S = 0.1  # between two looks for what waits for an ensemble that is away, while the client stops
@@ -505,6 +506,15 @@ class Session(Generic[MemberT]):
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
+
+    def remove_watches(self, path: str, watcher: Watch | None, reply: Reply) -> None:
+        """See :meth:`Watching.remove`."""
+        if (error := self.refusal()) is not None:
+            reply.set_exception(error)
+        elif self.watching is None:
+            reply.set(False)
+        else:
+            self.watching.remove(path, watcher, reply)
 
     def drop_watches(self, state: str) -> None:
         """Call every watch with the event NONE, once, and forget it.

@@ -250,6 +250,9 @@ class _Port:
     def forget_watch(self, path: str, watch: Watch, of_children: bool | None = None) -> bool:
         return self._member.forget_watch(path, watch, of_children)
 
+    def watches_on(self, path: str) -> list[Watch]:
+        return self._member.watches_on(path)
+
     def data_watches(self) -> list[tuple[str, Watch]]:
         return self._member.data_watches()
 

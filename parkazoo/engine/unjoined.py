@@ -48,6 +48,10 @@ class Unjoined:
         """There is none."""
         return False
 
+    def watches_on(self, path: str) -> list[Watch]:
+        """There is none."""
+        return []
+
     def data_watches(self) -> list[tuple[str, Watch]]:
         """There is none."""
         return []

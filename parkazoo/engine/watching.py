@@ -13,8 +13,11 @@ from weakref import WeakSet, WeakValueDictionary
 from kazoo.protocol.states import EventType, WatchedEvent
 
 from parkazoo.engine.driver import Driver
-from parkazoo.engine.ports import OnAnswer, RequestPort
+from parkazoo.engine.ports import OnAnswer, Reply, RequestPort
+from parkazoo.protocol.newer_requests import RemoveWatches
 from parkazoo.protocol.order import children, node
+from parkazoo.protocol.placement import Place, logical
+from parkazoo.protocol.server_list import CONFIG
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.types.znodes import Watch
 
@@ -79,6 +82,65 @@ class Watching:
         for key in (node(path), children(path)):
             self._leave(key, watcher)
 
+    def remove(self, path: str, watcher: Watch | None, reply: Reply) -> None:
+        """Withdraw the watches of a function, or all, on the data and the children of a znode.
+
+        One whose call has no answer yet stays. `reply` gets whether there was one, when no server keeps it.
+        """
+        self._call(partial(self._remove, path, watcher, reply))
+
+    def _remove(self, path: str, watcher: Watch | None, reply: Reply) -> None:
+        places: set[Place] = set()
+        for key in (node(path), children(path)):
+            for watch in list(self._armed.get(key, ())):
+                if watch.is_armed and watcher in (None, watch.watcher):
+                    places |= watch.places
+                    watch.leave()
+        d = self.driver.context.places.both(path)[1]
+        known = {d.home, d.mirror}
+        places |= self._forget(known, watcher) or self._forget(self._places_of(path) - known, watcher)
+        # Without a connection no server keeps any. The members' own watch on the servers' list stays.
+        last = [
+            place
+            for place in places
+            if place.path != CONFIG
+            and self.driver.context.is_connected(place.ensemble)
+            and not self._members[place.ensemble].watches_on(place.path)
+        ]
+        removal = _Removal(reply, bool(places), 1 + len(last))
+        for place in last:
+            ending = OnAnswer(partial(self._have_removed, place, removal))
+            self._members[place.ensemble].submit(RemoveWatches(place.path), ending)
+        removal.end_one()
+
+    def _forget(self, places: set[Place], watcher: Watch | None) -> set[Place]:
+        """Forget the user's own watches there; returns where there was one."""
+        found = set()
+        for place in places:
+            member = self._members[place.ensemble]
+            for watch in member.watches_on(place.path):
+                if not isinstance(watch, DirectoryWatch) and watcher in (None, watch):
+                    member.forget_watch(place.path, watch)
+                    found.add(place)
+        return found
+
+    def _places_of(self, path: str) -> set[Place]:
+        """Where a znode is watched, wherever it was when the watches were left."""
+        return {
+            Place(ensemble, physical)
+            for ensemble, member in enumerate(self._members)
+            for physical, _ in (*member.data_watches(), *member.child_watches())
+            if logical(physical) == path
+        }
+
+    def _have_removed(self, place: Place, removal: _Removal, answer: object) -> None:
+        """A server has forgotten its watches, one too that was left just before: that gets NONE."""
+        member = self._members[place.ensemble]
+        for watch in member.watches_on(place.path):
+            member.forget_watch(place.path, watch)
+            self._deliver(watch, WatchedEvent(EventType.NONE, self._client_state(), None))
+        removal.end_one()
+
     def _leave(self, key: str, watcher: Watch) -> None:
         for watch in list(self._armed.get(key, ())):
             if watch.watcher == watcher:
@@ -123,3 +185,20 @@ class Watching:
                 self._members[place.ensemble].forget_watch(place.path, each)
             armed.discard(each)
             each.end()
+
+
+class _Removal:
+    """A removal of watches, until every server has answered.
+
+    :param was_there: what the reply gets. :param missing: how often :meth:`end_one` is called.
+    """
+
+    def __init__(self, reply: Reply, was_there: bool, missing: int) -> None:
+        self._reply = reply
+        self._was_there = was_there
+        self._missing = missing
+
+    def end_one(self) -> None:
+        self._missing -= 1
+        if not self._missing:
+            self._reply.set(self._was_there)

@@ -115,6 +115,13 @@ def sync(chroot: str, path: str) -> Sync:
     return Sync(prefix_root(chroot, path))  # None raises as with kazoo
 
 
+def watched(chroot: str, path: str, watch: Any) -> str:
+    """The path whose watches are meant."""
+    check_path(path)
+    _check_watch(watch)
+    return prefixed(chroot, path)
+
+
 def get_ephemerals(chroot: str, path: str) -> GetEphemerals:
     check_path(path)
     return GetEphemerals(prefixed(chroot, path))

@@ -12,6 +12,7 @@ from parkazoo.kazoo_private import Create, Create2, Transaction, int_struct, mul
 
 FLAG_CONTAINER, FLAG_TTL, FLAG_TTL_SEQUENCE = 4, 5, 6  # of a create, to a server
 LONG = Struct("!q")
+ANY_WATCH = 3  # of the kinds that there are
 
 
 class WhoAmI:
@@ -48,6 +49,20 @@ class GetEphemerals(_OfPath):
     @classmethod
     def deserialize(cls, bytes: bytes, offset: int) -> list[str]:
         return _read_texts(bytes, offset, 1)
+
+
+class RemoveWatches(_OfPath):
+    """Has a server forget all watches of the session on a znode: its data's and its children's; ZooKeeper 3.5."""
+
+    __slots__ = ()
+    type = 18
+
+    def serialize(self) -> bytes:
+        return write_text(self.path) + bytes(int_struct.pack(ANY_WATCH))
+
+    @classmethod
+    def deserialize(cls, bytes: bytes, offset: int) -> bool:
+        return True
 
 
 class _OfContainer(NamedTuple):

@@ -447,6 +447,10 @@ class Member:
             if path in table and not table[path]:
                 del table[path]
 
+    def watches_on(self, path: str) -> list[Watch]:
+        """The watches on the data and on the children of a physical path."""
+        return [*self._data_watchers.get(path, ()), *self._child_watchers.get(path, ())]
+
     def data_watches(self) -> list[tuple[str, Watch]]:
         """The watches on data and on existence, with the physical paths."""
         return _each_of(self._data_watchers)

@@ -36,6 +36,9 @@ class Port:
     def submit(self, request: Any, reply: Any) -> None:
         self.asked.append((request, reply))
 
+    def watches_on(self, path: str) -> list[Any]:
+        return [watch for watched, watch in (*self.data, *self.child) if watched == path]
+
     def data_watches(self) -> list[tuple[str, Any]]:
         return [*self.data]
 

@@ -81,6 +81,9 @@ class FakeMember:
             table.get(path, Ordered()).discard(watch)
         return was_there
 
+    def watches_on(self, path: str) -> list[Watcher]:
+        return [*self.watches.data.get(path, ()), *self.watches.child.get(path, ())]
+
     def data_watches(self) -> list[tuple[str, Watcher]]:
         return [(path, each) for path, watches in self.watches.data.items() for each in watches]
 

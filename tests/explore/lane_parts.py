@@ -43,6 +43,9 @@ class Port:
     def forget_watch(self, path: str, watch: Any, of_children: bool | None = None) -> bool:
         return False
 
+    def watches_on(self, path: str) -> list[Any]:
+        return []
+
     def data_watches(self) -> list[tuple[str, Any]]:
         return []
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from kazoo.exceptions import KazooException
+from kazoo.exceptions import KazooException, NoWatcherError
 from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 from kazoo.security import OPEN_ACL_UNSAFE, Permissions
 
 from parkazoo.kazoo_private import Auth, RolledBackError, RuntimeInconsistency, Sync, Transaction
-from parkazoo.protocol.newer_requests import GetEphemerals, WhoAmI
+from parkazoo.protocol.newer_requests import GetEphemerals, RemoveWatches, WhoAmI
 from parkazoo.protocol.placement import logical
 from tests.explore.answers import freeze
 from tests.explore.znodes import (
@@ -95,6 +95,11 @@ class Model:
         :param at: for a read, the number of the state that the follower is in, as of :meth:`moments`; None for
             the newest.
         """
+        if isinstance(request, RemoveWatches):
+            wanted = who, ensemble, request.path
+            gone = {each for each in self.watches if (each.who, each.ensemble, each.path) == wanted}
+            self.watches -= gone
+            return True if gone else NoWatcherError()
         if isinstance(request, WhoAmI):
             return sorted(who.ids)
         if isinstance(request, GetEphemerals):

@@ -195,6 +195,9 @@ class Member:
     def forget_ephemerals(self, path: str) -> None:
         self.ephemerals = [each for each in self.ephemerals if not each.startswith(path + "/")]
 
+    def watches_on(self, path: str) -> list[Any]:
+        return [watch for watched, watch in self.watches if watched == path]
+
     def data_watches(self) -> list[tuple[str, Any]]:
         return self.watches
 

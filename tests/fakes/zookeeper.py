@@ -36,7 +36,14 @@ from parkazoo.kazoo_private import (
 )
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.newer_requests import LONG, CreateContainer, CreateTTL, GetEphemerals, WhoAmI
+from parkazoo.protocol.newer_requests import (
+    LONG,
+    CreateContainer,
+    CreateTTL,
+    GetEphemerals,
+    RemoveWatches,
+    WhoAmI,
+)
 from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, MAP
 from parkazoo.wire.frames import REPLY
 from tests.explore.alone import must, prepared
@@ -48,7 +55,7 @@ NAMES = "abc"
 KINDS = {
     each.type: each
     for each in (CheckVersion, Create, Create2, Delete, Exists, GetACL, GetChildren, GetChildren2, GetData)
-} | {each.type: each for each in (SetACL, SetData, Sync, GetEphemerals)}
+} | {each.type: each for each in (SetACL, SetData, Sync, GetEphemerals, RemoveWatches)}
 
 
 class Reader:

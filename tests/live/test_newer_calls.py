@@ -10,7 +10,7 @@ from kazoo.security import Id
 
 from tests.aio import aio_case
 from tests.aio.aio_case import needs_aio
-from tests.live.world import LiveTest, shared_cluster
+from tests.live.world import LiveTest, Seen, shared_cluster
 
 
 class TestNewerCalls(LiveTest):
@@ -46,6 +46,22 @@ class TestNewerCalls(LiveTest):
         with self.assertRaisesRegex(BadArgumentsError, "would never end: its children would be on ensemble"):
             self.client.create_container(elsewhere)
         self.assertIsNone(self.client.exists(elsewhere))
+
+    def test_removed_watches(self) -> None:
+        """The one that is left is told; then so would be the other."""
+        removed, kept = Seen(), Seen()
+        for path in self.on_each(self.client):
+            for watch in (removed, kept):
+                self.client.get(path, watch)
+                self.client.get_children(path, watch)
+                self.client.exists(f"{path}/missing", watch)
+            for watched in (path, f"{path}/missing"):
+                self.assertIs(self.client.remove_watches(watched, removed), True)
+                self.assertIs(self.client.remove_watches_async(watched, removed).get(), False)
+            self.client.create(f"{path}/missing")
+            self.client.set(path, b"1")
+        kept.wait(3 * self.ensembles)
+        self.assertEqual([*removed], [])
 
     def test_count(self) -> None:
         before = self.client.count_all_children(self.root)

@@ -161,6 +161,8 @@ assert_type(zk.create_ttl("/a", b"1", ttl=3, sequence=True), str)
 assert_type(zk.create_ttl_async("/a", ttl=0.5).get(), str)
 assert_type((zk.create_container("/a"), zk.create_container_async("/a").get()), tuple[str, str])
 zk.create_ttl("/a")  # E: call-arg
+assert_type((zk.remove_watches("/a"), zk.remove_watches_async("/a", print).get()), tuple[bool, bool])
+zk.remove_watches("/a", "print")  # E: arg-type
 zk.get(b"/a")  # E: arg-type
 zk.get("/a", no_watch)  # E: arg-type
 zk.get("/a", watcher=watch)  # E: call-arg

@@ -56,6 +56,7 @@ async def reads() -> None:
     assert_type((await zk.whoami(), await zk.whoami_async()), tuple[list[Id], list[Id]])
     assert_type((await zk.get_ephemerals("/a"), await zk.get_ephemerals_async()), tuple[list[str], list[str]])
     assert_type(await zk.count_all_children("/a"), int)
+    assert_type((await zk.remove_watches("/a"), await zk.remove_watches_async("/a", told)), tuple[bool, bool])
     assert_type((await zk.create_ttl("/a", ttl=3), await zk.create_ttl_async("/a", ttl=0.5)), tuple[str, str])
     assert_type((await zk.create_container("/a"), await zk.create_container_async("/a")), tuple[str, str])
     await zk.get(b"/a")  # E: arg-type
