@@ -26,7 +26,9 @@ from parkazoo.admin.clients import AdminClient, Auth, Options
 from parkazoo.admin.hot_directories import EventCounts, Seen
 from parkazoo.kazoo_private import AUTH_XID, PING_XID, CloseInstance, Connect, PingInstance, int_struct
 from parkazoo.protocol.cluster_map import ClusterMap, parse_hosts
+from parkazoo.protocol.newer_requests import AddWatch
 from parkazoo.protocol.registration import format_session
+from parkazoo.types import AddWatchMode
 from parkazoo.wire.frames import LENGTH_BYTES, REPLY, request_frame, session_frames
 from parkazoo.wire.report import words_of
 from parkazoo.wire.tls import make_context
@@ -40,18 +42,9 @@ MOST_EVENTS = 20_000  # a second: beyond it, the server's work for them may be f
 PART = 1 << 18
 MOST_BYTES = 1 << 23  # an event has a path, which is shorter than a request
 WATCHES, ENDS = 1, 2  # xids
-RECURSIVE = 1  # the mode
+OF_ALL = AddWatch("/", AddWatchMode.PERSISTENT_RECURSIVE, None)
 NOT_YET = "no server has accepted the watch yet"
 LATE = f"a ping was not answered within {LATE_S:g} s: events are read too slowly, or the server stands still"
-
-
-class AddWatch:
-    """A request that kazoo does not have."""
-
-    type = 106
-
-    def serialize(self) -> bytes:
-        return int_struct.pack(1) + b"/" + int_struct.pack(RECURSIVE)
 
 
 class Follower:
@@ -151,7 +144,7 @@ class Follower:
                 return self._listen(secured)
 
     def _listen(self, sock: socket.socket) -> None:
-        sock.sendall(session_frames(int(SESSION_S * 1000), self._auth) + request_frame(AddWatch(), WATCHES))
+        sock.sendall(session_frames(int(SESSION_S * 1000), self._auth) + request_frame(OF_ALL, WATCHES))
         sock.settimeout(POLL_S)
         received = bytearray()
         is_accepted = False

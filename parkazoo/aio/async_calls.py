@@ -69,7 +69,7 @@ class AsyncCalls:
 
     def exists_async(self, path: str, watch: Watch | None = None) -> asyncio.Future[ZnodeStat | None]:
         """See :meth:`exists`."""
-        return self._ask(asking.exists(self.chroot, path, _plain(watch)))
+        return self._ask(asking.exists(self.chroot, path, plain(watch)))
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, ZnodeStat]:
         """Returns the value and the stat of a znode. The value is None if the znode was made with None.
@@ -81,7 +81,7 @@ class AsyncCalls:
 
     def get_async(self, path: str, watch: Watch | None = None) -> asyncio.Future[tuple[bytes, ZnodeStat]]:
         """See :meth:`get`."""
-        return self._ask(asking.get_data(self.chroot, path, _plain(watch)))
+        return self._ask(asking.get_data(self.chroot, path, plain(watch)))
 
     @overload
     async def get_children(
@@ -119,7 +119,7 @@ class AsyncCalls:
     ) -> asyncio.Future[list[str] | tuple[list[str], ZnodeStat]]: ...
     def get_children_async(self, path: str, watch: Watch | None = None, include_data: bool = False) -> Any:
         """See :meth:`get_children`."""
-        return self._ask(asking.get_children(self.chroot, path, _plain(watch), include_data))
+        return self._ask(asking.get_children(self.chroot, path, plain(watch), include_data))
 
     async def get_acls(self, path: str) -> tuple[list[ACL], ZnodeStat]:
         """Returns the ACLs and the stat of a znode.
@@ -396,7 +396,7 @@ class AsyncCalls:
         return AsyncTransaction(self.chroot, self.default_acl, self._ask)
 
 
-def _plain(watch: Watch | None) -> Watch | None:
+def plain(watch: Watch | None) -> Watch | None:
     if watch is not None and inspect.iscoroutinefunction(watch):
         raise TypeError("Invalid type for 'watch' (a plain function, not a coroutine function)")
     return watch

@@ -26,6 +26,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
 
+from parkazoo.aio.async_calls import plain
 from parkazoo.aio.async_newer_calls import AsyncNewerCalls
 from parkazoo.aio.async_recipes import AsyncRecipes
 from parkazoo.aio.asyncio_loop import AsyncioLoop
@@ -43,7 +44,7 @@ from parkazoo.protocol.cluster_map import FIRST, format_hosts
 from parkazoo.protocol.placement import MAP
 from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, kazoo_state
 from parkazoo.protocol.steps import Request
-from parkazoo.types import ACLs
+from parkazoo.types import ACLs, AddWatchMode
 from parkazoo.types.client import Listener
 from parkazoo.types.handlers import Log
 from parkazoo.types.znodes import Watch
@@ -381,6 +382,33 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls):
             reply.set_exception(failure or CLOSED_ERRORS.get(state, ConnectionClosedError)())
         else:
             session.call(request, reply)
+
+    async def add_watch(self, path: str, watch: Watch, mode: int = AddWatchMode.PERSISTENT) -> None:
+        """Leaves a watch that stays until it is removed, on a map that has not grown; ZooKeeper 3.6.
+
+        PERSISTENT tells of each change of the znode, and of its list of children. PERSISTENT_RECURSIVE, with one
+        ensemble, tells of each znode at or below it that is created, set or deleted. If data and children are on
+        two ensembles, the events of the two have no order.
+
+        When a connection is lost it gets the event NONE, and another with state CONNECTED once it is set again.
+        Read again then, for what came between is not told. It ends with the session, and with the event NONE of
+        state CLOSED when the map begins to grow. Before ZooKeeper 3.9 set no other watch on the same path.
+
+        :raises UnimplementedError: the map, or an ensemble, has no such watch; the message says what to do.
+        """
+        await self.add_watch_async(path, watch, mode)
+
+    def add_watch_async(
+        self, path: str, watch: Watch, mode: int = AddWatchMode.PERSISTENT
+    ) -> asyncio.Future[None]:
+        """See :meth:`add_watch`."""
+        watched, kind = asking.add_watch(self.chroot, path, plain(watch), mode)
+        future: asyncio.Future[None] = self._new_future()
+        if self._session is None:
+            future.set_exception(ConnectionClosedError("the client is not connected: start it"))
+        else:
+            self._session.add_watch(watched, watch, kind, FutureReply(future))
+        return future
 
     async def remove_watches(self, path: str, watch: Watch | None = None) -> bool:
         """Removes watches on the data, the existence and the children of a path; the servers forget them.

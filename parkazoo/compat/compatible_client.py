@@ -43,7 +43,7 @@ from parkazoo.recipe.party import Party, ShallowParty
 from parkazoo.recipe.queue import LockingQueue, Queue
 from parkazoo.recipe.waits import Waits
 from parkazoo.recipe.watchers import ChildrenWatch, DataWatch
-from parkazoo.types import ACLs, KazooRetry, handlers
+from parkazoo.types import ACLs, AddWatchMode, KazooRetry, handlers
 from parkazoo.types.client import Listener
 from parkazoo.types.handlers import Log
 from parkazoo.types.znodes import AsyncResult, Watch
@@ -240,6 +240,29 @@ class CompatibleClient(NewerCalls):
         for table in (self._data_watchers, self._child_watchers):
             table[full].discard(watch)
 
+    def add_watch(self, path: str, watch: Watch, mode: int = AddWatchMode.PERSISTENT) -> None:
+        """Leaves a watch that stays until it is removed, on a map that has not grown; ZooKeeper 3.6.
+
+        PERSISTENT tells of each change of the znode, and of its list of children. PERSISTENT_RECURSIVE, with one
+        ensemble, tells of each znode at or below it that is created, set or deleted. If data and children are on
+        two ensembles, the events of the two have no order.
+
+        When a connection is lost it gets the event NONE, and another with state CONNECTED once it is set again.
+        Read again then, for what came between is not told. It ends with the session, and with the event NONE of
+        state CLOSED when the map begins to grow. Before ZooKeeper 3.9 set no other watch on the same path.
+
+        :raises UnimplementedError: the map, or an ensemble, has no such watch; the message says what to do.
+        """
+        self.add_watch_async(path, watch, mode).get()
+
+    def add_watch_async(self, path: str, watch: Watch, mode: int = AddWatchMode.PERSISTENT) -> AsyncResult[None]:
+        """See :meth:`add_watch`."""
+        watched, kind = asking.add_watch(self.chroot, path, watch, mode)
+        result: AsyncResult[None] = self.handler.async_result()
+        if (session := self._session_for(result)) is not None:
+            session.add_watch(watched, watch, kind, result)
+        return result
+
     def remove_watches(self, path: str, watch: Watch | None = None) -> bool:
         """Removes watches on the data, the existence and the children of a path; the servers forget them.
 
@@ -254,14 +277,18 @@ class CompatibleClient(NewerCalls):
     def remove_watches_async(self, path: str, watch: Watch | None = None) -> AsyncResult[bool]:
         """See :meth:`remove_watches`."""
         watched = asking.watched(self.chroot, path, watch)
+        result: AsyncResult[bool] = self.handler.async_result()
+        if (session := self._session_for(result)) is not None:
+            session.remove_watches(watched, watch, result)
+        return result
+
+    def _session_for(self, reply: Any) -> Any:
+        """Returns the session; None without one, and then the reply has the error."""
         if self.listeners.is_calling:
             self.listeners.before_use()
-        result: AsyncResult[bool] = self.handler.async_result()
         if self._session is None:
-            result.set_exception(ConnectionClosedError("the client is not connected: start it"))
-        else:
-            self._session.remove_watches(watched, watch, result)
-        return result
+            reply.set_exception(ConnectionClosedError("the client is not connected: start it"))
+        return self._session
 
     def _members(self) -> tuple[KazooMember, ...]:
         """Returns all members; the first is the one with which the session began."""

@@ -36,6 +36,7 @@ class Following(Generic[MemberT]):
     :param report: tells the client its state, if that has changed. :param is_stopping: whether the session is.
     :param acknowledge: is called when nothing is under way by an older map.
     :param part: parts with the ensembles that have left. :param client_state: gives the client's KeeperState.
+    :param leave_plain: is called when operations do not work by a plain map any more.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Following(Generic[MemberT]):
         acknowledge: Callable[[], None],
         part: Callable[[], None],
         client_state: Callable[[], str],
+        leave_plain: Callable[[], None],
     ) -> None:
         self._runtime = runtime
         self._driver = driver
@@ -60,6 +62,7 @@ class Following(Generic[MemberT]):
         self._is_stopping = is_stopping
         self._acknowledge = acknowledge
         self._part = part
+        self._leave_plain = leave_plain
         self._parting: dict[str, int] = {}  # as operations know it, see :attr:`ClusterMap.parting`
         self._moves = Moves(runtime, driver, roster, client_state, self.go_on, is_stopping)
         self._form_change: FormChange | None = None  # that is under way
@@ -170,6 +173,7 @@ class Following(Generic[MemberT]):
         """
         self._form_change = None
         if older is Form.PLAIN:
+            self._leave_plain()
             self._is_rewatching = True
             Rewatching(self._driver, self._roster.members, self._runtime.call, self._have_rewatched)
         else:

@@ -6,6 +6,7 @@ from kazoo.exceptions import NoNodeError
 
 from parkazoo.engine.ports import Reply
 from parkazoo.kazoo_private import Auth, Exists, Sync, Transaction
+from parkazoo.protocol.lasting_watch import LastingWatch
 from parkazoo.protocol.newer_requests import GetEphemerals
 from parkazoo.protocol.ops.multi import failed
 from parkazoo.protocol.steps import WireRequest
@@ -37,11 +38,11 @@ class Gone:
         else:
             reply.set_exception(NoNodeError())
 
-    def forget_watch(self, path: str, watch: Watch, of_children: bool | None = None) -> bool:
+    def forget_watch(self, path: str, watch: Watch | LastingWatch, of_children: bool | None = None) -> bool:
         """There is none."""
         return False
 
-    def watches_on(self, path: str) -> list[Watch]:
+    def watches_on(self, path: str) -> list[Watch | LastingWatch]:
         """There is none."""
         return []
 

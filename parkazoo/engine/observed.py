@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from parkazoo.engine.ports import Meter, OperationMeter, Reply, RequestPort, is_abandoned, note_kept
 from parkazoo.kazoo_private import Auth, Transaction
+from parkazoo.protocol.lasting_watch import LastingWatch
 from parkazoo.protocol.once import Once
 from parkazoo.protocol.steps import Request, WireRequest, failure
 from parkazoo.types.znodes import Watch
@@ -56,10 +57,10 @@ class ObservedPort:
             operation.requests += 1
         self._ports[self._index].submit(request, _ObservedRequest(self, request, reply))
 
-    def forget_watch(self, path: str, watch: Watch, of_children: bool | None = None) -> bool:
+    def forget_watch(self, path: str, watch: Watch | LastingWatch, of_children: bool | None = None) -> bool:
         return self._ports[self._index].forget_watch(path, watch, of_children)
 
-    def watches_on(self, path: str) -> list[Watch]:
+    def watches_on(self, path: str) -> list[Watch | LastingWatch]:
         return self._ports[self._index].watches_on(path)
 
     def data_watches(self) -> list[tuple[str, Watch]]:

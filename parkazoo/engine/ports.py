@@ -15,6 +15,7 @@ from kazoo.protocol.states import WatchedEvent
 
 from parkazoo.kazoo_private import Create
 from parkazoo.protocol.client_id import SessionId
+from parkazoo.protocol.lasting_watch import LastingWatch
 from parkazoo.protocol.server_list import Server
 from parkazoo.protocol.steps import DataAnswer, Request, WireRequest
 from parkazoo.types.handlers import Log
@@ -93,10 +94,10 @@ class RequestPort(Protocol):
     def submit(self, request: WireRequest, reply: Reply | None) -> None:
         """Queue a request, in order, without blocking; `reply` takes the answer on any thread, perhaps at once."""
 
-    def forget_watch(self, path: str, watch: Watch, of_children: bool | None = None) -> bool:
-        """On the loop: take a watch on a physical path out of both tables, or of one; False: it is not there."""
+    def forget_watch(self, path: str, watch: Watch | LastingWatch, of_children: bool | None = None) -> bool:
+        """On the loop: take a watch on a physical path out of all tables, or of one; False: it is not there."""
 
-    def watches_on(self, path: str) -> list[Watch]:
+    def watches_on(self, path: str) -> list[Watch | LastingWatch]:
         """The watches on the data and on the children of a physical path."""
 
     def data_watches(self) -> list[tuple[str, Watch]]:

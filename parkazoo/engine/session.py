@@ -15,15 +15,16 @@ from parkazoo.engine.early import Early
 from parkazoo.engine.following import Following
 from parkazoo.engine.form_change import POLL_S
 from parkazoo.engine.gate import Gate
+from parkazoo.engine.lasting import Lasting
 from parkazoo.engine.observed import ObservedOperations
 from parkazoo.engine.parting import Parting
-from parkazoo.engine.ports import Client, MemberT, Reply, Runtime, Timer
+from parkazoo.engine.ports import Client, MemberT, OnAnswer, Reply, Runtime, Timer
 from parkazoo.engine.registering import Registering
 from parkazoo.engine.roster import Roster
 from parkazoo.engine.total import TotalDriver
 from parkazoo.engine.watching import Watching
 from parkazoo.errors import WentBackError
-from parkazoo.kazoo_private import CONNECTION_DROP, Create
+from parkazoo.kazoo_private import CONNECTION_DROP, Create, Exists
 from parkazoo.monitoring import EnsembleWentBack
 from parkazoo.protocol.client_id import SessionId, pack_sessions
 from parkazoo.protocol.context import Context
@@ -35,6 +36,7 @@ from parkazoo.protocol.standing import Standing
 from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, is_fatal
 from parkazoo.protocol.steps import DataAnswer, Request
 from parkazoo.protocol.where.places import Places
+from parkazoo.types import AddWatchMode
 from parkazoo.types.znodes import Watch
 
 Call = Callable[[Request, Reply | None], None]
@@ -77,6 +79,7 @@ class Session(Generic[MemberT]):
         self.is_over = True
         self.driver: Driver | None = None
         self.watching: Watching | None = None
+        self._lasting: Lasting | None = None  # once it is open
         self._standing: Standing[MemberT] = Standing()
         self.registering = Registering(client, runtime, self._standing, None if resume is None else resume[0])
         self.roster = Roster(self, client, runtime, make_member, resume, self._standing, self.registering)
@@ -159,6 +162,7 @@ class Session(Generic[MemberT]):
         client, runtime, roster = self._client, self._runtime, self.roster
         ports = roster.ports
         self.watching = watching = Watching(ports, self._soon, runtime.deliver, lambda: client.client_state)
+        self._lasting = Lasting(watching, ports, self._soon, runtime.deliver)
         context = Context(
             Form.PLAIN,
             Places(roster.placement, lock=runtime.make_lock()),
@@ -186,6 +190,7 @@ class Session(Generic[MemberT]):
             self._acknowledge,
             Parting(runtime, roster, self._standing, self._report, self._lose, lambda: self.is_stopping).go_on,
             lambda: client.client_state,
+            self._lasting.end,
         )
         self.driver = driver
         self._early.open(gate.call)
@@ -515,6 +520,21 @@ class Session(Generic[MemberT]):
             reply.set(False)
         else:
             self.watching.remove(path, watcher, reply)
+
+    def add_watch(self, path: str, watcher: Watch, mode: AddWatchMode, reply: Reply) -> None:
+        """See :meth:`Lasting.add`. It waits until the session is open, as operations do."""
+        if (error := self.refusal()) is not None:
+            reply.set_exception(error)
+        elif self._lasting is None:  # behind a request that waits for that
+            self.call(Exists("/", None), OnAnswer(partial(self._add_watch, path, watcher, mode, reply)))
+        else:
+            self._lasting.add(path, watcher, mode, reply)
+
+    def _add_watch(self, path: str, watcher: Watch, mode: AddWatchMode, reply: Reply, answer: object) -> None:
+        if isinstance(answer, Exception):
+            reply.set_exception(answer)
+        else:
+            self.add_watch(path, watcher, mode, reply)
 
     def drop_watches(self, state: str) -> None:
         """Call every watch with the event NONE, once, and forget it.

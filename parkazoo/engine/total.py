@@ -20,6 +20,7 @@ from parkazoo.engine.ports import AbandonedError, OnAnswer, Reply, RequestPort, 
 from parkazoo.kazoo_private import Auth, Create, Create2, Delete, Reconfig, SetACL, SetData, Sync, Transaction
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.heard import Guard, Heard
+from parkazoo.protocol.lasting_watch import LastingWatch
 from parkazoo.protocol.newer_requests import CreateContainer, CreateTTL
 from parkazoo.protocol.once import Once
 from parkazoo.protocol.only_ensemble import ALONE, only_ensemble
@@ -247,10 +248,10 @@ class _Port:
     def session_id(self) -> int:
         return self._member.session_id
 
-    def forget_watch(self, path: str, watch: Watch, of_children: bool | None = None) -> bool:
+    def forget_watch(self, path: str, watch: Watch | LastingWatch, of_children: bool | None = None) -> bool:
         return self._member.forget_watch(path, watch, of_children)
 
-    def watches_on(self, path: str) -> list[Watch]:
+    def watches_on(self, path: str) -> list[Watch | LastingWatch]:
         return self._member.watches_on(path)
 
     def data_watches(self) -> list[tuple[str, Watch]]:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from parkazoo.engine.early import Early
 from parkazoo.engine.ports import Reply, RequestPort
 from parkazoo.kazoo_private import Auth
+from parkazoo.protocol.lasting_watch import LastingWatch
 from parkazoo.protocol.steps import WireRequest
 from parkazoo.types.znodes import Watch
 
@@ -44,11 +45,11 @@ class Unjoined:
         self._early.call(request, reply)
         self._join()
 
-    def forget_watch(self, path: str, watch: Watch, of_children: bool | None = None) -> bool:
+    def forget_watch(self, path: str, watch: Watch | LastingWatch, of_children: bool | None = None) -> bool:
         """There is none."""
         return False
 
-    def watches_on(self, path: str) -> list[Watch]:
+    def watches_on(self, path: str) -> list[Watch | LastingWatch]:
         """There is none."""
         return []
 

@@ -14,7 +14,8 @@ from kazoo.protocol.states import EventType, WatchedEvent
 
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import OnAnswer, Reply, RequestPort
-from parkazoo.protocol.newer_requests import RemoveWatches
+from parkazoo.protocol.lasting_watch import LastingWatch
+from parkazoo.protocol.newer_requests import AddWatch, RemoveWatches
 from parkazoo.protocol.order import children, node
 from parkazoo.protocol.placement import Place, logical
 from parkazoo.protocol.server_list import CONFIG
@@ -99,6 +100,10 @@ class Watching:
         d = self.driver.context.places.both(path)[1]
         known = {d.home, d.mirror}
         places |= self._forget(known, watcher) or self._forget(self._places_of(path) - known, watcher)
+        self.have_forgotten(places, reply)
+
+    def have_forgotten(self, places: set[Place], reply: Reply) -> None:
+        """On the loop: have servers forget, too, what nobody watches any more. `reply` gets whether any was."""
         # Without a connection no server keeps any. The members' own watch on the servers' list stays.
         last = [
             place
@@ -119,7 +124,8 @@ class Watching:
         for place in places:
             member = self._members[place.ensemble]
             for watch in member.watches_on(place.path):
-                if not isinstance(watch, DirectoryWatch) and watcher in (None, watch):
+                function = watch.watcher if isinstance(watch, LastingWatch) else watch
+                if not isinstance(watch, DirectoryWatch) and watcher in (None, function):
                     member.forget_watch(place.path, watch)
                     found.add(place)
         return found
@@ -137,8 +143,13 @@ class Watching:
         """A server has forgotten its watches, one too that was left just before: that gets NONE."""
         member = self._members[place.ensemble]
         for watch in member.watches_on(place.path):
-            member.forget_watch(place.path, watch)
-            self._deliver(watch, WatchedEvent(EventType.NONE, self._client_state(), None))
+            event = WatchedEvent(EventType.NONE, self._client_state(), None)
+            if isinstance(watch, LastingWatch):
+                member.submit(AddWatch(place.path, watch.mode, watch), None)
+                watch.tell(event)
+            else:
+                member.forget_watch(place.path, watch)
+                self._deliver(watch, event)
         removal.end_one()
 
     def _leave(self, key: str, watcher: Watch) -> None:

@@ -28,6 +28,7 @@ from parkazoo.kazoo_private import (
 from parkazoo.protocol.newer_requests import CreateContainer, CreateTTL, GetEphemerals
 from parkazoo.protocol.ops.creates import EPHEMERAL, SEQUENCE
 from parkazoo.protocol.placement import logical
+from parkazoo.types import AddWatchMode
 
 MOST_TTL_S = (1 << 40) // 1000  # servers have 40 bits for the milliseconds
 
@@ -113,6 +114,15 @@ def get_acls(chroot: str, path: str) -> GetACL:
 
 def sync(chroot: str, path: str) -> Sync:
     return Sync(prefix_root(chroot, path))  # None raises as with kazoo
+
+
+def add_watch(chroot: str, path: str, watch: Any, mode: int) -> tuple[str, AddWatchMode]:
+    check_path(path)
+    if not callable(watch):
+        raise TypeError("Invalid type for 'watch' (must be a callable)")
+    if not isinstance(mode, int) or mode not in [*AddWatchMode]:
+        raise TypeError("Invalid type for 'mode' (one of AddWatchMode expected)")
+    return prefixed(chroot, path), AddWatchMode(mode)
 
 
 def watched(chroot: str, path: str, watch: Any) -> str:

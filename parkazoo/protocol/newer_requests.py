@@ -65,6 +65,53 @@ class RemoveWatches(_OfPath):
         return True
 
 
+class _OfWatch(NamedTuple):
+    path: str
+    mode: int
+    watcher: Any
+
+
+class AddWatch(_OfWatch):
+    """Has a server keep a watch until it is removed; ZooKeeper 3.6.
+
+    :param mode: see :class:`parkazoo.protocol.lasting_watch.AddWatchMode`.
+    """
+
+    __slots__ = ()
+    type = 106
+
+    def serialize(self) -> bytes:
+        return write_text(self.path) + bytes(int_struct.pack(self.mode))
+
+    @classmethod
+    def deserialize(cls, bytes: bytes, offset: int) -> bool:
+        return True
+
+
+class _OfWatches(NamedTuple):
+    zxid: int
+    single: tuple[str, ...]
+    recursive: tuple[str, ...]
+
+
+class SetWatches2(_OfWatches):
+    """Has a server keep the watches of an earlier connection again; ZooKeeper 3.6.
+
+    :param zxid: of the last answer. :param single: paths. :param recursive: paths.
+    """
+
+    __slots__ = ()
+    type = 105
+
+    def serialize(self) -> bytes:
+        none = bytes(int_struct.pack(0))  # of the watches that come once
+        return LONG.pack(self.zxid) + 3 * none + _write_texts(self.single) + _write_texts(self.recursive)
+
+    @classmethod
+    def deserialize(cls, bytes: bytes, offset: int) -> bool:
+        return True
+
+
 class _OfContainer(NamedTuple):
     path: str
     data: bytes | None
@@ -146,12 +193,17 @@ def multi(operations: Sequence[Any]) -> Transaction:
 
 
 ERROR = -1  # the type of a result in a multi
-SINCE = {GetEphemerals.type: "3.6", WhoAmI.type: "3.7"}  # the ZooKeeper that knows a type of request
+# The ZooKeeper that knows a type of request.
+SINCE = {AddWatch.type: "3.6", GetEphemerals.type: "3.6", WhoAmI.type: "3.7"}
 
 
 def write_text(text: str) -> bytes:
     encoded = text.encode()
     return bytes(int_struct.pack(len(encoded))) + encoded
+
+
+def _write_texts(texts: Sequence[str]) -> bytes:
+    return b"".join((int_struct.pack(len(texts)), *map(write_text, texts)))
 
 
 def _read_texts(bytes: bytes, offset: int, each: int, count: int | None = None) -> list[str]:

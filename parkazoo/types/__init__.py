@@ -28,11 +28,13 @@ from parkazoo.types.recipes import (
     ShallowParty,
     WriteLock,
 )
+from parkazoo.types.watch_modes import AddWatchMode
 from parkazoo.types.znodes import ACL, ACLs, AsyncResult, Id, WatchedEvent, ZnodeStat
 
 __all__ = [
     "ACL",
     "ACLs",
+    "AddWatchMode",
     "AsyncResult",
     "Barrier",
     "ChildrenWatch",

@@ -28,6 +28,8 @@ from parkazoo.monitoring import WatchFired
 from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
 from parkazoo.protocol.holdings import Holdings, leaves_ephemeral, leaves_watch
+from parkazoo.protocol.lasting_watch import LastingWatch
+from parkazoo.protocol.newer_requests import AddWatch, SetWatches2
 from parkazoo.protocol.placement import directory_of_pin, shown
 from parkazoo.protocol.server_list import CONFIG, Server
 from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, kazoo_state
@@ -40,6 +42,7 @@ from parkazoo.types.znodes import Watch, ZnodeStat
 from parkazoo.wire.backlog import Backlog
 from parkazoo.wire.connection import MemberConnection
 from parkazoo.wire.exchange import Pending
+from parkazoo.wire.lasting_table import LastingTable
 from parkazoo.wire.log import DiscreetLog
 from parkazoo.wire.own_read import OWN_PATHS, OwnRead
 from parkazoo.wire.patience import Patience
@@ -55,6 +58,7 @@ FAILURES = {  # for earlier requests; everywhere else it is ConnectionLoss, as w
 OWN_REQUESTS = (OwnRead, VersionLook, VersionRise)  # a lost connection costs nothing
 NO_SESSION: tuple[None, bytes] = (None, bytes(16))
 FINAL_STATES = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
+ENDING_STATES = (KeeperState.EXPIRED_SESSION, *FINAL_STATES)
 
 
 class MemberOptions(NamedTuple):
@@ -120,6 +124,8 @@ class Member:
         self._pending: deque[Pending] = deque()
         self._child_watchers: defaultdict[str, set[Watch]] = defaultdict(set)
         self._data_watchers: defaultdict[str, set[Watch]] = defaultdict(set)
+        self._lasting = LastingTable()
+        self._lasting_are_lost = False  # and know it
         self.last_zxid = 0
         self._protocol_version: int | None = None
         self._session_id: int | None
@@ -231,7 +237,8 @@ class Member:
     @property
     def has_left_watches(self) -> bool:
         """Whether a server keeps a watch of the user."""
-        return any(any(table.values()) for table in (self._child_watchers, self._data_watchers))
+        has_single = any(any(table.values()) for table in (self._child_watchers, self._data_watchers))
+        return has_single or bool(self._lasting)
 
     @property
     def has_unanswered(self) -> bool:
@@ -377,12 +384,15 @@ class Member:
             return Subject("transaction", self.name)
         return Subject("" if path is None else shown(self.unchroot(directory_of_pin(path))), self.name)
 
-    def register(self, request: WatchRequest) -> None:
+    def register(self, request: WatchRequest | AddWatch) -> None:
         """The server keeps the watch of this request: it has answered."""
         watcher = request.watcher
         if watcher is None or (isinstance(watcher, DirectoryWatch) and watcher.has_ended):  # it was looking again
             return
         if not self.is_stopping and not self.is_renewing:  # else its call has failed
+            if isinstance(watcher, LastingWatch):
+                self._lasting.add(request.path, watcher)
+                return
             is_child = isinstance(request, (GetChildren, GetChildren2))
             (self._child_watchers if is_child else self._data_watchers)[request.path].add(watcher)
 
@@ -405,10 +415,15 @@ class Member:
         event = WatchedEvent(EVENT_TYPE_MAP[kind], self._state, self.unchroot(path))
         if self.runtime.monitor is not None and path not in OWN_PATHS:
             self.runtime.monitor.tell(WatchFired(self.name, event.type))
+        called: list[Watch] = []
         if event.type != EventType.CHILD:
-            self._call_watches(self._data_watchers.pop(path, set()), event)
+            called += self._call_watches(self._data_watchers.pop(path, set()), event)
         if event.type in (EventType.CHILD, EventType.DELETED):
-            self._call_watches(self._child_watchers.pop(path, set()), event)
+            called += self._call_watches(self._child_watchers.pop(path, set()), event)
+        if self._lasting:
+            for lasting in self._lasting.heard(event.type, path):
+                if lasting.watcher not in called:  # a function is called once for an event
+                    lasting.hear(path, event)
 
     def drop_watches(self, state: str) -> None:
         """Call every watch with the event NONE and this KeeperState, once, and forget it."""
@@ -418,18 +433,49 @@ class Member:
         for table in tables:
             for watchers in list(table.values()):
                 self._call_watches(watchers, event)
+        if self._lasting:
+            self._drop_lasting(event)
 
-    def _call_watches(self, watchers: set[Watch], event: WatchedEvent) -> None:
-        """Have each function called once, although a DirectoryWatch stands in for it beside itself."""
+    def _drop_lasting(self, event: WatchedEvent) -> None:
+        """Lasting watches end with the client's session alone. They hear when their connection is lost."""
+        is_end = event.state in ENDING_STATES
+        if is_end or not (self.is_connected or self._lasting_are_lost):
+            watches = [*self._lasting]
+            self._lasting_are_lost = not is_end
+            if is_end:
+                self._lasting.clear()
+            for watch in watches:
+                (watch.end if is_end else watch.tell)(event)
+
+    def _set_lasting(self) -> None:
+        """There is a connection again: the server is to keep the lasting watches. Then programs read again."""
+        self._lasting_are_lost = False
+        for request in self._lasting.requests(self.last_zxid):
+            self.submit(request, OnAnswer(partial(self._have_set, request)))
+
+    def _have_set(self, request: SetWatches2, answer: object) -> None:
+        if isinstance(answer, Exception):  # the next connection does it
+            return
+        event = WatchedEvent(EventType.NONE, self._state, None)
+        for path in (*request.single, *request.recursive):
+            for watch in self._lasting.on(path):
+                watch.tell(event)
+
+    def _call_watches(self, watchers: set[Watch], event: WatchedEvent) -> list[Watch]:
+        """Have each function called once, although a DirectoryWatch stands in for it beside itself.
+
+        :returns: the functions.
+        """
         for watcher in list(watchers):
             if isinstance(watcher, DirectoryWatch) and _is_in(watcher.watcher, watchers):
                 watcher.leave()
             else:
                 self.runtime.deliver(watcher, event)
+        return [each for each in watchers if not isinstance(each, DirectoryWatch)]
 
-    def forget_watch(self, path: str, watch: Watch, of_children: bool | None = None) -> bool:
+    def forget_watch(self, path: str, watch: Watch | LastingWatch, of_children: bool | None = None) -> bool:
         """See :meth:`parkazoo.engine.ports.RequestPort.forget_watch`."""
-        was_there, tables = False, (self._data_watchers, self._child_watchers)
+        was_there, tables = self._lasting.discard(path, watch), (self._data_watchers, self._child_watchers)
         for table in tables if of_children is None else (tables[of_children],):
             watchers = table.get(path, set())
             was_there = was_there or watch in watchers
@@ -447,9 +493,9 @@ class Member:
             if path in table and not table[path]:
                 del table[path]
 
-    def watches_on(self, path: str) -> list[Watch]:
+    def watches_on(self, path: str) -> list[Watch | LastingWatch]:
         """The watches on the data and on the children of a physical path."""
-        return [*self._data_watchers.get(path, ()), *self._child_watchers.get(path, ())]
+        return [*self._lasting.on(path), *self._data_watchers.get(path, ()), *self._child_watchers.get(path, ())]
 
     def data_watches(self) -> list[tuple[str, Watch]]:
         """The watches on data and on existence, with the physical paths."""
@@ -474,6 +520,7 @@ class Member:
         self._become(state)
         if state in CONNECTED_STATES:
             self._lose_patience()
+            self._set_lasting()
             self.owner.member_changed(self, state)
             return
         self.holdings.lost(request for request, *_ in self._pending)

@@ -14,6 +14,7 @@ from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import Reply
 from parkazoo.engine.total import TotalDriver
 from parkazoo.engine.watching import Watching
+from parkazoo.protocol.lasting_watch import LastingWatch
 from parkazoo.protocol.placement import Placement, logical
 from tests.explore.alone import make_context, make_grown
 from tests.explore.model import Model
@@ -74,14 +75,14 @@ class FakeMember:
     def submit(self, request: Request, reply: Reply | None) -> None:
         self.outbox.append((request, reply))
 
-    def forget_watch(self, path: str, watch: Watcher, of_children: bool | None = None) -> bool:
+    def forget_watch(self, path: str, watch: Watcher | LastingWatch, of_children: bool | None = None) -> bool:
         was_there, tables = False, (self.watches.data, self.watches.child)
         for table in tables if of_children is None else (tables[of_children],):
             was_there = was_there or watch in table.get(path, Ordered())
-            table.get(path, Ordered()).discard(watch)
+            table.get(path, Ordered()).discard(watch)  # type: ignore[arg-type]  # it may be of another kind
         return was_there
 
-    def watches_on(self, path: str) -> list[Watcher]:
+    def watches_on(self, path: str) -> list[Watcher | LastingWatch]:
         return [*self.watches.data.get(path, ()), *self.watches.child.get(path, ())]
 
     def data_watches(self) -> list[tuple[str, Watcher]]:

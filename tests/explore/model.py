@@ -15,8 +15,8 @@ from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 from kazoo.security import OPEN_ACL_UNSAFE, Permissions
 
 from parkazoo.kazoo_private import Auth, RolledBackError, RuntimeInconsistency, Sync, Transaction
-from parkazoo.protocol.newer_requests import GetEphemerals, RemoveWatches, WhoAmI
-from parkazoo.protocol.placement import logical
+from parkazoo.protocol.newer_requests import AddWatch, GetEphemerals, RemoveWatches, SetWatches2, WhoAmI
+from parkazoo.protocol.placement import above, logical
 from tests.explore.answers import freeze
 from tests.explore.znodes import (
     ANYONE,
@@ -32,6 +32,8 @@ from tests.explore.znodes import (
     path_of,
     watch_kind,
 )
+
+LASTING = ("persistent", "recursive")  # kinds, by their modes
 
 
 class Watch(NamedTuple):
@@ -95,6 +97,13 @@ class Model:
         :param at: for a read, the number of the state that the follower is in, as of :meth:`moments`; None for
             the newest.
         """
+        if isinstance(request, AddWatch):
+            self.watches |= {Watch(who, ensemble, LASTING[request.mode], request.path)}
+            return True
+        if isinstance(request, SetWatches2):
+            for kind, paths in zip(LASTING, (request.single, request.recursive), strict=True):
+                self.watches |= {Watch(who, ensemble, kind, path) for path in paths}
+            return True
         if isinstance(request, RemoveWatches):
             wanted = who, ensemble, request.path
             gone = {each for each in self.watches if (each.who, each.ensemble, each.path) == wanted}
@@ -195,6 +204,15 @@ class Model:
             and only in (None, watch.who)
         }
         self.watches -= fired
+        fired |= {
+            watch
+            for watch in self.watches
+            if watch.ensemble == ensemble
+            and (
+                (watch.kind == "persistent" and watch.path == path)
+                or (watch.kind == "recursive" and event != EventType.CHILD and watch.path in (path, *above(path)))
+            )
+        }
         for who in sorted({watch.who for watch in fired}, key=lambda each: each.owners):
             if who.may(Permissions.READ, znode):
                 self.on_event(who, ensemble, WatchedEvent(event, KeeperState.CONNECTED, path))

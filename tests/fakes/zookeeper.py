@@ -38,10 +38,12 @@ from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.newer_requests import (
     LONG,
+    AddWatch,
     CreateContainer,
     CreateTTL,
     GetEphemerals,
     RemoveWatches,
+    SetWatches2,
     WhoAmI,
 )
 from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, MAP
@@ -98,9 +100,16 @@ class Reader:
                 operations.append(self.request(each))
         if kind == WhoAmI.type:
             return WhoAmI()
+        if kind == SetWatches2.type:
+            (zxid,) = LONG.unpack_from(self._data)
+            self._at = LONG.size
+            lists = [tuple(self.text() for _ in range(self.number())) for _ in range(5)]
+            return SetWatches2(zxid, *lists[3:])
         path = self.text()
         if kind in (Create.type, Create2.type):
             return KINDS[kind](path, self.buffer(), self.acls(), self.number())
+        if kind == AddWatch.type:
+            return AddWatch(path, self.number(), None)
         if kind == CreateContainer.type:
             return CreateContainer(path, self.buffer(), self.acls(), self.number() & 0)
         if kind == CreateTTL.type:
@@ -226,6 +235,8 @@ class Ensembles:
         self._writers[session, ensemble] = writer
         writer.write(said.accepted(session, time_out_ms))
         who = Who(owners=(session,) * 5)
+        left = self.model.watches  # by an earlier connection: servers forget them with that
+        self.model.watches = frozenset(each for each in left if (each.who, each.ensemble) != (who, ensemble))
         while True:
             data = await frame()
             xid, kind = int_int_struct.unpack_from(data)

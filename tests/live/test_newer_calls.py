@@ -5,12 +5,13 @@ from __future__ import annotations
 import unittest
 import uuid
 
-from kazoo.exceptions import BadArgumentsError
+from kazoo.exceptions import BadArgumentsError, UnimplementedError
 from kazoo.security import Id
 
+from parkazoo.types import AddWatchMode
 from tests.aio import aio_case
 from tests.aio.aio_case import needs_aio
-from tests.live.world import LiveTest, Seen, shared_cluster
+from tests.live.world import LiveTest, Seen, drop_connections, shared_cluster, wait_until
 
 
 class TestNewerCalls(LiveTest):
@@ -63,6 +64,29 @@ class TestNewerCalls(LiveTest):
         kept.wait(3 * self.ensembles)
         self.assertEqual([*removed], [])
 
+    def test_lasting_watches(self) -> None:
+        """Another watch on the same path does not end them, nor does a lost connection."""
+        for is_native in (True, False):
+            self.check_lasting(self.directory(self.root, is_native), 1 if is_native else 2)
+        with self.assertRaisesRegex(UnimplementedError, "several ensembles"):
+            self.client.add_watch(self.root, print, AddWatchMode.PERSISTENT_RECURSIVE)
+
+    def check_lasting(self, path: str, places: int) -> None:
+        told = Seen()
+        self.client.add_watch(path, told)
+        self.client.create(path)
+        self.client.get(path, lambda event: None)
+        self.client.set(path, b"1")
+        self.client.create(f"{path}/x")
+        self.client.set(path, b"2")
+        told.wait(4)
+        self.assertEqual(sorted(each.type for each in told), ["CHANGED", "CHANGED", "CHILD", "CREATED"])
+        drop_connections(self.client)
+        wait_until(lambda: [each.state for each in told].count("CONNECTED") == 4 + places, "the watch again")
+        self.client.retry(self.client.set, path, b"3")
+        wait_until(lambda: [each.type for each in told].count("CHANGED") == 3, "the event")
+        self.assertIs(self.client.remove_watches(path, told), True)
+
     def test_count(self) -> None:
         before = self.client.count_all_children(self.root)
         self.on_each(self.client)
@@ -85,6 +109,8 @@ class TestNewerCallsGrown(LiveTest):
         self.assertEqual(sorted(client.get_children(f"{root}/d")), ["a", "b"])
         with self.assertRaisesRegex(BadArgumentsError, "the map has grown"):
             client.create_container(f"{root}/c")
+        with self.assertRaisesRegex(UnimplementedError, "the map has grown"):
+            client.add_watch(f"{root}/d", print)
 
 
 @needs_aio

@@ -33,7 +33,7 @@ from parkazoo.local import LocalCluster
 from parkazoo.monitoring import Counters, Histogram, Listener, RequestEnded, StateChanged, register
 from parkazoo.structures.policies import Always, Count, Linearizable, Time, Watch
 from parkazoo.structures.policies import Lock as LockPolicy
-from parkazoo.types import ACL, ACLs, AsyncResult, Id, Lock, WatchedEvent, ZnodeStat
+from parkazoo.types import ACL, ACLs, AddWatchMode, AsyncResult, Id, Lock, WatchedEvent, ZnodeStat
 
 # ---- options -------------------------------------------------------------------------------------
 
@@ -163,6 +163,10 @@ assert_type((zk.create_container("/a"), zk.create_container_async("/a").get()), 
 zk.create_ttl("/a")  # E: call-arg
 assert_type((zk.remove_watches("/a"), zk.remove_watches_async("/a", print).get()), tuple[bool, bool])
 zk.remove_watches("/a", "print")  # E: arg-type
+zk.add_watch("/a", print)
+zk.add_watch("/a", print, AddWatchMode.PERSISTENT_RECURSIVE)
+assert_type(zk.add_watch_async("/a", print).get(), None)
+zk.add_watch("/a")  # E: call-arg
 zk.get(b"/a")  # E: arg-type
 zk.get("/a", no_watch)  # E: arg-type
 zk.get("/a", watcher=watch)  # E: call-arg

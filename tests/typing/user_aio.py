@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing_extensions import assert_type
 
 from parkazoo.aio import LockLostError, ParKazooClient
-from parkazoo.types import ACL, Id, ZnodeStat
+from parkazoo.types import ACL, AddWatchMode, Id, ZnodeStat
 from parkazoo.types.client import TransactionResult
 from parkazoo.types.znodes import WatchedEvent
 
@@ -56,6 +56,8 @@ async def reads() -> None:
     assert_type((await zk.whoami(), await zk.whoami_async()), tuple[list[Id], list[Id]])
     assert_type((await zk.get_ephemerals("/a"), await zk.get_ephemerals_async()), tuple[list[str], list[str]])
     assert_type(await zk.count_all_children("/a"), int)
+    await zk.add_watch("/a", told, AddWatchMode.PERSISTENT)
+    await zk.add_watch_async("/a", told)
     assert_type((await zk.remove_watches("/a"), await zk.remove_watches_async("/a", told)), tuple[bool, bool])
     assert_type((await zk.create_ttl("/a", ttl=3), await zk.create_ttl_async("/a", ttl=0.5)), tuple[str, str])
     assert_type((await zk.create_container("/a"), await zk.create_container_async("/a")), tuple[str, str])

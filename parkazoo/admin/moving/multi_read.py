@@ -8,8 +8,8 @@ from kazoo.exceptions import EXCEPTIONS
 from kazoo.protocol.states import ZnodeStat
 
 from parkazoo.kazoo_private import GetChildren, GetData, int_struct, multiheader_struct, stat_struct
+from parkazoo.protocol.newer_requests import ERROR
 
-ERROR = -1
 END = multiheader_struct.pack(-1, True, -1)
 Answer = tuple[bytes | None, ZnodeStat] | list[str] | Exception
 
