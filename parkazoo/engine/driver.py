@@ -77,12 +77,12 @@ class _Run(Turn):
         """See :func:`is_abandoned`."""
         return not self.has_begun and is_abandoned(self._reply)
 
-    def go_on(self) -> None:
-        """After a hold."""
+    def go_on(self, *answers: object) -> None:
+        """After a hold, or in spite of it."""
         if self.is_abandoned:
             self.fail(AbandonedError())
         else:
-            self.advance([])
+            self.advance([*answers])
 
     def start(self) -> None:
         """Start after others, and give up the claims that do not outlast the first request.

@@ -102,7 +102,7 @@ class Holding:
                 self.found = None  # the next look is to tell at once
             for held in self.hold.take():
                 if is_cut_off and isinstance(held.request, READS):  # such a server serves what it has
-                    held.advance([answer])
+                    held.go_on(answer)
                 else:
                     held.fail(answer)
         else:
