@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import traceback
+import unittest
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -55,6 +56,29 @@ def error_of(call: Callable[[], Any]) -> str:
         return repr(error)
 
 
+def in_child(test: unittest.TestCase, call: Callable[[], Any]) -> Any:
+    """What `call` returns in a child process; an error there fails the test."""
+    reading, writing = os.pipe()
+    pid = fork()
+    if not pid:
+        code = 1
+        try:
+            answer = json.dumps(call()).encode()
+            os.write(writing, answer)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    os.close(writing)
+    code = wait_for(pid)
+    with os.fdopen(reading, "rb") as pipe:
+        answer = pipe.read()
+    test.assertEqual(code, 0, "see the log")
+    return json.loads(answer)
+
+
 class ForkTest(LiveTest):
     def setUp(self) -> None:
         super().setUp()
@@ -63,28 +87,6 @@ class ForkTest(LiveTest):
         self.number = self.client.client_id[0]
         self.states = Seen()
         self.client.add_listener(self.states)
-
-    def in_child(self, call: Callable[[], Any]) -> Any:
-        """What `call` returns in a child process; an error there fails the test."""
-        reading, writing = os.pipe()
-        pid = fork()
-        if not pid:
-            code = 1
-            try:
-                answer = json.dumps(call()).encode()
-                os.write(writing, answer)
-                code = 0
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                sys.stderr.flush()
-                os._exit(code)
-        os.close(writing)
-        code = wait_for(pid)
-        with os.fdopen(reading, "rb") as pipe:
-            answer = pipe.read()
-        self.assertEqual(code, 0, "see the log")
-        return json.loads(answer)
 
     def check_parent(self) -> None:
         """The same session goes on, on the same connections."""
@@ -148,7 +150,7 @@ class TestChild(ForkTest):
         def use_all() -> dict[str, str]:
             return {name: error_of(use) for name, use in uses.items()}
 
-        for name, error in self.in_child(use_all).items():
+        for name, error in in_child(self, use_all).items():
             with self.subTest(name):
                 self.assertIn(f"connected in process {os.getpid()}", error)
                 self.assertIn("a client of its own", error)
@@ -166,7 +168,7 @@ class TestChild(ForkTest):
             return [client.state, client.client_state, client.connected, client.client_id, member_error.__name__]
 
         expected = [KazooState.LOST, KeeperState.CLOSED, False, None, "ConnectionClosedError"]
-        self.assertEqual(self.in_child(stop), expected)
+        self.assertEqual(in_child(self, stop), expected)
         self.assertEqual(self.client.exists(ephemeral).ephemeralOwner, self.number)
         self.check_parent()
 
@@ -193,7 +195,7 @@ class TestChild(ForkTest):
         }
         self.assertEqual(sockets() & mine, mine)
         # gevent's os.close closes when its loop runs
-        self.in_child(lambda: wait_until(lambda: not sockets() & mine, "no socket of the parent's"))
+        in_child(self, lambda: wait_until(lambda: not sockets() & mine, "no socket of the parent's"))
 
     def test_a_client_of_its_own(self) -> None:
         hosts, path = self.cluster.hosts, f"{self.root}/child"
@@ -212,7 +214,7 @@ class TestChild(ForkTest):
             client.close()
             return is_its_own
 
-        self.assertTrue(self.in_child(make))
+        self.assertTrue(in_child(self, make))
         self.assertIsNone(self.client.exists(path))
         self.check_parent()
 
@@ -231,7 +233,7 @@ class TestChild(ForkTest):
                 each.close()
             return found
 
-        self.assertEqual(self.in_child(start), [True, True])
+        self.assertEqual(in_child(self, start), [True, True])
         client.start(DEADLINE_S)
         self.assertIsNotNone(client.exists(self.root))
         self.check_parent()
@@ -261,7 +263,7 @@ class TestChild(ForkTest):
             asking = self.parkazoo(hosts=f"{host}:{port}", start=False)
             asking.start_async()
             self.assertTrue(is_asked.wait(DEADLINE_S))
-            self.assertTrue(self.in_child(start))
+            self.assertTrue(in_child(self, start))
             may_answer.set()
             asking.start(DEADLINE_S)
         self.check_parent()
@@ -270,7 +272,7 @@ class TestChild(ForkTest):
         def use() -> str:
             return error_of(lambda: self.client.get(self.root))
 
-        self.assertIn(f"process {os.getpid()}", self.in_child(lambda: self.in_child(use)))
+        self.assertIn(f"process {os.getpid()}", in_child(self, lambda: in_child(self, use)))
         self.check_parent()
 
     def test_while_much_is_going_on(self) -> None:
@@ -285,7 +287,7 @@ class TestChild(ForkTest):
 
         workers = [self.client.handler.spawn(load) for _ in range(3)]
         for _ in range(20):
-            error = self.in_child(lambda: error_of(lambda: self.client.get(self.root)))
+            error = in_child(self, lambda: error_of(lambda: self.client.get(self.root)))
             self.assertIn("a client of its own", error)
         done.set()
         for worker in workers:

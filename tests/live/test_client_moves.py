@@ -1,0 +1,82 @@
+"""A client at work while a directory moves, with each handler; and in a process that forks meanwhile."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from contextlib import suppress
+from typing import Any
+from unittest import mock
+
+from parkazoo import ParKazooClient
+from parkazoo.admin.moving.copying import MovingCopy
+from tests.handlers import make_handler
+from tests.live.copies_case import CrashError
+from tests.live.test_client_fork import error_of, in_child
+from tests.live.test_client_waits import Outcome
+from tests.live.test_map_move import PATH, MoveCase
+from tests.live.world import Seen, wait_until
+
+
+class TestMoves(MoveCase):
+    def move_by_process(self, to: str) -> None:
+        """Where greenlets are not patched, a command in this process would let no other one run."""
+        command = [sys.executable, "-m", "parkazoo", "map", "move", PATH, "--to", to, "--strangers-gone"]
+        process = subprocess.Popen([*command, "--hosts", self.a], stdout=subprocess.DEVNULL)
+        wait_until(lambda: process.poll() is not None, "its end")
+        self.assertEqual(process.returncode, 0)
+        self.assertEqual(self.place(PATH), to)
+
+    def test_at_work(self) -> None:
+        """Operations, a lock and a DataWatch."""
+        client, other = self.worker, self.client()[0]
+        values, versions, stop = Seen(), Seen(), client.handler.event_object()
+        client.create(f"{PATH}/own")
+        client.DataWatch(f"{PATH}/x")(lambda value, stat: values(value))
+        lock = client.Lock(PATH, "me")
+        lock.acquire()
+
+        def work() -> str:
+            for version in itertools.count(1):
+                versions(client.set(f"{PATH}/own", b"%d" % version).version)
+                if client.get(f"{PATH}/own")[0] != b"%d" % version or stop.is_set():
+                    return f"ended at {version}"
+            raise AssertionError
+
+        at_work = Outcome(client, work)
+        versions.wait()
+        self.move_by_process(self.there)
+        versions.wait(len(versions) + 1)
+        stop.set()
+        self.assertEqual(at_work.wait(), [f"ended at {len(versions)}"])
+        self.assertEqual([*versions], [*range(1, len(versions) + 1)])
+        self.assertFalse(other.Lock(PATH, "you").acquire(blocking=False))
+        other.set(f"{PATH}/x", b"2")
+        self.assertEqual(values.wait(2), [b"1", b"2"])
+        lock.release()
+        with other.Lock(PATH, "you"):
+            pass
+        self.assertEqual(self.states, [])
+
+    def test_a_fork_while_it_holds(self) -> None:
+        """The child has no part in it; the parent's operations go on."""
+        client: Any = self.worker
+        with mock.patch.object(MovingCopy, "take_over", side_effect=CrashError), suppress(CrashError):
+            self.move()
+        wait_until(lambda: client._session.driver.context.moving, "it holds")
+        held = client.get_async(f"{PATH}/x")
+
+        def in_child_process() -> Any:
+            error = error_of(lambda: client.get(f"{PATH}/x"))
+            with ParKazooClient(self.a, handler=make_handler()) as own:
+                return error, own.get("/d")[0] == b"", own.get(f"{PATH}/x")[0].decode()
+
+        error, is_there, value = in_child(self, in_child_process)
+        self.assertIn("needs a client of its own", error)
+        self.assertEqual((is_there, value), (True, "1"))
+        self.assertEqual(held.get()[0], b"1")
+        self.move_by_process(self.there)
+        client.set(f"{PATH}/x", b"2")
+        self.assertEqual(self.client()[0].get(f"{PATH}/x")[0], b"2")
+        self.assertEqual(self.states, [])
