@@ -154,22 +154,22 @@ class Unfinished:
     """The calls of several requests that have not ended. `stop` waits for them, as for a request."""
 
     def __init__(self) -> None:
-        self._replies: WeakSet[_Counted] = WeakSet()  # a call that a signal handler has ended may get no answer
+        self._replies: WeakSet[_UnfinishedReply] = WeakSet()  # weak: an interrupted call may get no answer
 
     def has_any(self) -> bool:
         return bool(self._replies)
 
     def reply(self, reply: Reply) -> Reply:
         """Returns a reply that passes on the answer to such a call."""
-        counted = _Counted(self._replies, reply)
-        self._replies.add(counted)
-        return counted
+        unfinished = _UnfinishedReply(self._replies, reply)
+        self._replies.add(unfinished)
+        return unfinished
 
 
-class _Counted:
+class _UnfinishedReply:
     __slots__ = ("__weakref__", "_all", "_reply")
 
-    def __init__(self, all_of_them: WeakSet[_Counted], reply: Reply) -> None:
+    def __init__(self, all_of_them: WeakSet[_UnfinishedReply], reply: Reply) -> None:
         self._all = all_of_them
         self._reply = reply
 
