@@ -29,7 +29,7 @@ WALKS_TO_FIND, FOUND_WITHIN = 400, 2500  # ways, and then states
 
 def dice_of(mutant: SessionMutant) -> random.Random | Late:
     dice = random.Random(SEED)
-    return Late(dice) if mutant.is_late else dice
+    return Late(dice, mutant.late) if mutant.late else dice
 
 
 def found(name: str) -> str:

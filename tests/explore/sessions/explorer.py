@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tests.explore.scenario import Bounds
 from tests.explore.sessions.scenario import SessionScenario
@@ -15,13 +15,14 @@ from tests.explore.visitor import ANYTHING, Visitor
 
 
 class Late:
-    """Dice by which the first client reads what has come only when nothing else can happen."""
+    """Dice by which the first client reads from some ensembles only when nothing else can happen."""
 
-    def __init__(self, dice: random.Random) -> None:
+    def __init__(self, dice: random.Random, ensembles: Collection[int]) -> None:
         self._dice = dice
+        self._late = [Move(0, "d", each) for each in ensembles]
 
     def choice(self, moves: Sequence[Move], /) -> Move:
-        return self._dice.choice([move for move in moves if (move.client, move.kind) != (0, "d")] or moves)
+        return self._dice.choice([move for move in moves if move not in self._late] or moves)
 
 
 class SessionExplorer(Visitor[World, Move]):

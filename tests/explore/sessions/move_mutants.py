@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from unittest.mock import PropertyMock, patch
 
@@ -17,6 +18,7 @@ from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.hold import Hold
 from parkazoo.protocol.moving import MOVES
+from parkazoo.protocol.past import CATCH_UP
 from parkazoo.protocol.placement import Directory
 from parkazoo.protocol.steps import Operation
 from parkazoo.protocol.where import move_end
@@ -115,6 +117,18 @@ def asking_for_nothing(right: Right) -> Right:
     return wrong
 
 
+def hearing_nothing(right: Right) -> Right:
+    """The server where the children were is not asked."""
+
+    def ask(carrying: Carrying, port: Any, request: Any, then: Any) -> None:
+        if request == CATCH_UP:
+            carrying._runtime.call(partial(then, None))
+        else:
+            right(carrying, port, request, then)
+
+    return ask
+
+
 TOLD, WATCH = "and that is not so", "mirrored moves, watch"
 MUTANTS: Mapping[str, SessionMutant] = {
     "nobody holds": SessionMutant(
@@ -178,6 +192,9 @@ MUTANTS: Mapping[str, SessionMutant] = {
     ),
     "owners copy until the copy is sealed": SessionMutant(
         instead(Owning.__init__, asking_for_the_guard), LATE_COPY, seen_in(HOLDS, "e", other="nothing", start="ab")
+    ),
+    "events that are on their way are not waited for": SessionMutant(
+        instead(Carrying._ask, hearing_nothing), TOLD, seen_in(WATCH, other="changes it", start="b"), late=(1,)
     ),
     "a client says that all has moved before it has looked": SessionMutant(
         instead(Moves.have_ended, lambda _: lambda moves, cluster_map: True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -46,12 +46,12 @@ class SessionMutant(Mutation):
     """A mutation, and the scenario in which it is seen.
 
     :param violation: what the explorer says.
-    :param is_late: the first client reads late.
+    :param late: the ensembles from which the first client reads late.
     """
 
     violation: str
     seen_in: Sessions
-    is_late: bool = False
+    late: Collection[int] = ()
 
 
 def seen_in(
@@ -532,13 +532,13 @@ MUTANTS: Mapping[str, SessionMutant] = {
         instead(Following.go_on, acknowledging_at_once),
         PINNED_THERE,
         seen_in("b leaves, first child", LEFT, other="empties", start="ab", pace="apart"),
-        is_late=True,
+        late=(0, 1),
     ),
     "an ensemble leaves while what is older is under way": SessionMutant(
         partial(patch.object, Driver, "has_older", False),
         PINNED_THERE,
         seen_in("b leaves, first child", LEFT, other="empties", start="ab", pace="apart"),
-        is_late=True,
+        late=(0, 1),
     ),
     "a client parts with an ephemeral": SessionMutant(
         left_out(Session._lose, Parting._part),
