@@ -162,7 +162,7 @@ class StrikeCase(AioCase):
 
                     task = asyncio.create_task(run())
                     await asyncio.wait([task], timeout=4 * SOON_S)
-                    if task.done():  # nothing waits for the rest of the world
+                    if task.done() and then is None:  # nothing waits for the rest of the world
                         await until(lambda: not self.left(), f"{strike.name} at {at}: nothing is left")
                     help_on()
                     await until(task.done, f"{strike.name} at {at}: its end")
