@@ -73,7 +73,8 @@ ATTEMPTS = 3
 LOSSES = 5  # of connections, one after the other
 NOT_CARRIED = (
     "a copied znode has the data, ACL, versions and sequence numbers of the original; czxid, mzxid, pzxid, ctime "
-    "and mtime are new, and may be lower"
+    "and mtime are new, and may be lower; containers and znodes with a TTL become ordinary, for servers do not "
+    "tell which they are"
 )
 NOT_HELD = "a client has waited too long, or deleted it, or another command has come"
 CALLED_OFF = (
@@ -102,8 +103,9 @@ def move_directory(
     a client does not get ready for that within a second, it is called off and tried again. A call may be
     interrupted anywhere, and the next one goes on; several may run at once.
 
-    Of a znode it carries data, ACL, versions and sequence numbers; czxid, mzxid, pzxid, ctime and mtime are new. A
-    directory with TTL or container znodes, or with ephemerals of sessions that are not registered, stays.
+    Of a znode it carries data, ACL, versions and sequence numbers; czxid, mzxid, pzxid, ctime and mtime are new.
+    Containers and znodes with a TTL become ordinary: servers tell no client which they are (ZOOKEEPER-3583). A
+    directory with ephemerals of sessions that are not registered stays.
 
     :param path: of the directory.
     :param to: the ensemble that gets the children; by default where the map puts new directories.

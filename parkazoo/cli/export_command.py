@@ -125,8 +125,6 @@ def _tell(told: Console, exported: Exported) -> None:
     )
     if sums["ephemerals"]:
         told.print(f"ephemerals left out: {sums['ephemerals']:,}")
-    for record in exported.odd:
-        told.print(plain(f"{record.path}: {record.kind}; import makes an ordinary znode"), soft_wrap=True)
     for each in exported.unread:
         told.print(plain(f"{each.path}: {each.why}", "red"), soft_wrap=True)
     if exported.unread:

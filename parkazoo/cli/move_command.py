@@ -63,7 +63,8 @@ def move(
 
     Operations on the directory and below wait for a moment, mostly less than a second, which it tells at the end.
     Data, ACLs, versions and sequence numbers are carried; czxid, mzxid, pzxid, ctime and mtime are not, and may be
-    lower. A directory with TTL or container znodes is refused. With --below: status 1 if some stay.
+    lower. Containers and znodes with a TTL become ordinary: servers do not tell which they are. With --below:
+    status 1 if some stay.
 
     ^C takes back what has not moved yet, and the same command begins that directory anew. If a command has died,
     the same command goes on, and --abort takes it back. `parkazoo status` tells which moves are under way.

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id
 
 from parkazoo.admin.transfer.export_file import (
-    EPHEMERAL,
     Entry,
     ExportFileError,
     ExportWriter,
@@ -34,7 +33,7 @@ ACLS = st.lists(
 
 
 def ephemeral(path: str) -> Record:
-    return Record(path, b"data", OPEN, 0, 7, 1, EPHEMERAL)
+    return Record(path, b"data", OPEN, 0, 7, 1, is_ephemeral=True)
 
 
 @st.composite
@@ -57,9 +56,7 @@ def trees(draw: st.DrawFn) -> tuple[str, list[Entry]]:
         data = draw(st.one_of(st.none(), st.binary(max_size=9)))
         acl = tuple(draw(ACLS)) if draw(st.booleans()) else OPEN
         creates, mzxid, aversion = (draw(st.integers(0, most)) for most in (1 << 31, 1 << 62, 1 << 31))
-        entries.append(
-            Record(path, data, acl, creates, mzxid, aversion, draw(st.sampled_from(["", "container", "ttl"])))
-        )
+        entries.append(Record(path, data, acl, creates, mzxid, aversion))
     return root, entries
 
 
@@ -76,7 +73,7 @@ def reader(content: bytes, *, may_be_cut: bool = False) -> Reader:
 
 SOME: list[Entry] = [
     Record("/a", b"x", OPEN, 3, 5),
-    Record("/a/% b", None, (ACL(31, Id("digest", "u:x=")),), 0, 6, 1, "ttl"),
+    Record("/a/% b", None, (ACL(31, Id("digest", "u:x=")),), 0, 6, 1),
     Record("/a/% b/\u00fc", b"", OPEN),
     ephemeral("/a/aa"),
     Unread("/a/b", "no right"),
@@ -90,7 +87,7 @@ class ExportFileTest(unittest.TestCase):
         root, entries = tree
         content = written(root, entries)
         found = reader(content)
-        left_out = [each for each in entries if isinstance(each, Record) and each.kind == EPHEMERAL]
+        left_out = [each for each in entries if isinstance(each, Record) and each.is_ephemeral]
         self.assertEqual(list(found), [each for each in entries if each not in left_out])
         self.assertEqual((found.header.path, found.length), (root, len(content)))
         assert found.footer is not None

@@ -443,13 +443,6 @@ class TestLook(MovingCase):
             with self.assertRaisesRegex(error, about):
                 look(TreePlace(FakeAdminClient(self.a, "a", who=who), OLD))
 
-    def test_containers_and_ttls_are_refused(self) -> None:
-        self.make(CHILD)
-        for owner, about in ((-(1 << 63), "is a container"), ((0xFF << 56) - (1 << 64) + 5, "has a TTL")):
-            self.a.znodes[OLD + CHILD] = self.a.znodes[OLD + CHILD]._replace(owner=owner)
-            with self.assertRaisesRegex(ImmovableError, f"{OLD}/child on ensemble a .*{about}"):
-                look(self.old)
-
     def test_no_such_place(self) -> None:
         self.assertEqual(look(self.new), {})
 

@@ -16,8 +16,7 @@ from parkazoo.admin.clients import AdminClient, LostError, UnreadableError
 from parkazoo.admin.moving.carried import TOP, SeenZnode, Tree, above, digest_of, parent_of
 from parkazoo.admin.moving.multi_read import MultiRead
 from parkazoo.admin.registrations import read_registered
-from parkazoo.admin.transfer.export_file import EPHEMERAL
-from parkazoo.admin.transfer.in_order import creates_of, kind_of
+from parkazoo.admin.transfer.in_order import creates_of
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import GetACL, GetChildren, GetData
 from parkazoo.protocol.placement import shown
@@ -105,7 +104,7 @@ def look(place: TreePlace, before: Tree = NOTHING, written: Tree = NOTHING) -> d
 
     :param before: an earlier look at the same place. What has not changed since makes this one faster.
     :param written: znodes that were made here since, with these ACLs: a request for each of these is spared.
-    :raises ImmovableError: there is a znode that cannot be made elsewhere, or the servers hide its ACL.
+    :raises ImmovableError: the servers hide the ACL of a znode.
     :raises NoRightError: there is one that the identity may not read.
     """
     return _with_acls(place, walk(place, before), before, written)
@@ -214,10 +213,6 @@ def _seen_all(place: TreePlace, found: Iterable[tuple[str, Got]], before: Tree) 
 
 def _seen(place: TreePlace, path: str, data: bytes | None, stat: ZnodeStat, known: SeenZnode | None) -> SeenZnode:
     """With the session for the owner."""
-    kind = kind_of(stat)
-    if kind not in ("", EPHEMERAL):
-        what = "is a container" if kind == "container" else "has a TTL"
-        raise ImmovableError(f"{shown(place.at(path))} on {place.client} {what}: no client can make it elsewhere")
     is_same = known is not None and (known.czxid, known.mzxid) == (stat.czxid, stat.mzxid)
     return SeenZnode(
         stat.czxid,

@@ -19,9 +19,7 @@ from parkazoo.protocol.placement import join, shown
 
 FORMAT = 1
 FORMAT_KEY = "parkazoo-export"
-SUMS = ("znodes", "bytes", "unread", "ephemerals", "containers", "ttl")
-EPHEMERAL = "ephemeral"
-KINDS = {"container": "containers", "ttl": "ttl"}  # of znodes that an import makes ordinary ones
+SUMS = ("znodes", "bytes", "unread", "ephemerals")
 SHOWN = 20
 COUNTER = 1 << 32  # cversion, which counts creates and deletes, is an int of so many values
 Key = tuple[str, ...]
@@ -53,7 +51,7 @@ class Record(NamedTuple):
 
     :param creates: how many children were ever created: the number that the next sequential child gets.
     :param mzxid: of its data, and `aversion` of its ACL: by which a later look sees changes.
-    :param kind: "container", "ttl" or "ephemeral", of which a file has the path alone; empty: an ordinary one.
+    :param is_ephemeral: a file has its path alone. Servers tell no client which are containers or have a TTL.
     """
 
     path: str
@@ -62,7 +60,7 @@ class Record(NamedTuple):
     creates: int = 0
     mzxid: int = 0
     aversion: int = 0
-    kind: str = ""
+    is_ephemeral: bool = False
 
 
 class Unread(NamedTuple):
@@ -128,7 +126,7 @@ class Content:
 class ExportWriter:
     """Makes the lines of a file, each with its end.
 
-    :ivar unread: the first that could not be read. :ivar odd: the first containers and znodes with a TTL.
+    :ivar unread: the first that could not be read.
     """
 
     def __init__(self) -> None:
@@ -136,7 +134,6 @@ class ExportWriter:
         self._content = Content()
         self.sums = dict.fromkeys(SUMS, 0)
         self.unread: list[Unread] = []
-        self.odd: list[Record] = []
 
     def header(self, header: Header) -> bytes:
         return self._sealed(_line({FORMAT_KEY: FORMAT, **header._asdict()}))
@@ -174,16 +171,12 @@ class ExportWriter:
             if len(self.unread) < SHOWN:
                 self.unread.append(entry)
             return
-        if entry.kind == EPHEMERAL:
+        if entry.is_ephemeral:
             self.sums["ephemerals"] += 1
             return
         self._content.add(entry)
         self.sums["znodes"] += 1
         self.sums["bytes"] += len(entry.data or b"")
-        if entry.kind:
-            self.sums[KINDS[entry.kind]] += 1
-            if len(self.odd) < SHOWN:
-                self.odd.append(entry)
 
     def _sealed(self, line: bytes) -> bytes:
         self._digest.update(line)
@@ -262,7 +255,7 @@ class Reader:
             if isinstance(entry, MovedCounter):
                 continue
             self.last = entry.path
-            if not isinstance(entry, Record) or entry.kind != EPHEMERAL:
+            if not isinstance(entry, Record) or not entry.is_ephemeral:
                 yield entry
         if not self._may_be_cut:
             raise self._cut()
@@ -301,7 +294,7 @@ class Reader:
             if depth == len(self._open) and not self._may_have_children:
                 raise ValueError
         self._open = names
-        self._may_have_children = isinstance(entry, Record) and entry.kind != EPHEMERAL
+        self._may_have_children = isinstance(entry, Record) and not entry.is_ephemeral
         self.open_creates[len(names) :] = [entry.creates if isinstance(entry, Record) else 0]
 
     def _raise(self, counter: MovedCounter) -> None:
@@ -355,7 +348,7 @@ def _to_json(entry: Entry | MovedCounter) -> dict[str, Any]:
         return {"counter": entry.path, "creates": entry.creates}
     if isinstance(entry, Unread):
         return {"unread": entry.path, "why": entry.why}
-    if entry.kind == EPHEMERAL:
+    if entry.is_ephemeral:
         return {"ephemeral": entry.path}
     found: dict[str, Any] = {"path": entry.path}
     if entry.data != b"":
@@ -367,8 +360,6 @@ def _to_json(entry: Entry | MovedCounter) -> dict[str, Any]:
     found["mzxid"] = entry.mzxid
     if entry.aversion:
         found["aversion"] = entry.aversion
-    if entry.kind:
-        found["kind"] = entry.kind
     return found
 
 
@@ -379,12 +370,9 @@ def _from_json(found: dict[str, Any]) -> Entry | MovedCounter:
     if "unread" in found:
         return Unread(_a_path(found["unread"]), str(found["why"]))
     if "ephemeral" in found:
-        return Record(_a_path(found["ephemeral"]), b"", (), kind=EPHEMERAL)
+        return Record(_a_path(found["ephemeral"]), b"", (), is_ephemeral=True)
     data = found.get("data", "")
     acl = found.get("acl")
-    kind = found.get("kind", "")
-    if kind and kind not in KINDS:
-        raise ValueError
     return Record(
         _a_path(found["path"]),
         None if data is None else b64decode(data, validate=True),
@@ -392,7 +380,6 @@ def _from_json(found: dict[str, Any]) -> Entry | MovedCounter:
         _a_number(found.get("creates", 0), range(COUNTER)),  # a larger one is never reached
         _a_number(found["mzxid"]),
         _a_number(found.get("aversion", 0)),
-        kind,
     )
 
 

@@ -10,7 +10,6 @@ from kazoo.exceptions import NoNodeError
 
 from parkazoo.admin.clients import TIMEOUT_S, Auth
 from parkazoo.admin.transfer.export_file import (
-    EPHEMERAL,
     Entry,
     ExportFileError,
     ExportWriter,
@@ -42,13 +41,11 @@ class Exported(NamedTuple):
 
     :param sums: by the names in the footer.
     :param unread: the first that could not be read, each with the reason.
-    :param odd: the first containers and znodes with a TTL, which an import makes ordinary ones.
     """
 
     sums: dict[str, int]
     content: str
     unread: list[Unread]
-    odd: list[Record]
 
 
 class Changed(NamedTuple):
@@ -181,7 +178,7 @@ def beside(
 
 
 def _change(ours: Entry | None, theirs: Entry | None) -> str:
-    if isinstance(theirs, Record) and theirs.kind == EPHEMERAL:
+    if isinstance(theirs, Record) and theirs.is_ephemeral:
         theirs = None
     if theirs is None:
         return "gone" if ours is not None else ""
@@ -238,4 +235,4 @@ def _export(
         if not count % TELL_EVERY:
             progress(writer.sums["znodes"], entry.path)
     write(writer.footer(stamp(), system.zxids()))
-    return Exported(writer.sums, writer.content, writer.unread, writer.odd)
+    return Exported(writer.sums, writer.content, writer.unread)

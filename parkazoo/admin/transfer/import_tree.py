@@ -7,7 +7,6 @@ from typing import Any, BinaryIO, NamedTuple
 
 from parkazoo.admin.clients import TIMEOUT_S, Auth
 from parkazoo.admin.transfer.export_file import (
-    EPHEMERAL,
     Content,
     Entry,
     ExportFileError,
@@ -222,7 +221,7 @@ def _obstacle(theirs: Entry) -> str | None:
     """Why a znode can be neither left nor overwritten; None if it can."""
     if isinstance(theirs, Unread):
         return f"cannot be read ({theirs.why})"
-    return "is an ephemeral" if theirs.kind == EPHEMERAL else None
+    return "is an ephemeral" if theirs.is_ephemeral else None
 
 
 def _record(entry: Entry) -> Record:

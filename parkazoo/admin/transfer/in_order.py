@@ -11,7 +11,6 @@ from kazoo.exceptions import NoAuthError, NoNodeError
 
 from parkazoo.admin.transfer.export_file import (
     COUNTER,
-    EPHEMERAL,
     Entry,
     Key,
     MovedCounter,
@@ -28,8 +27,6 @@ HELD = 1000  # znodes read ahead; with more, only the next directory in turn is 
 BYTES_HELD = 1 << 25
 AHEAD = 128  # of a directory's children, then
 AHEAD_OF_LARGE = 8  # with more bytes or names than that
-CONTAINER = -(1 << 63)  # ephemeralOwner of a container
-TTL = 0xFF  # its first byte for a znode with a TTL
 Creates = Callable[[str, ZnodeStat], int]
 
 
@@ -183,10 +180,10 @@ class InOrder:
         if is_masked(acl):
             self._refused(node, NoAuthError("the servers hide the digests of its ACL: it takes the ADMIN right"))
             return
-        node.found = Record(node.path, data, tuple(acl), 0, stat.mzxid, stat.aversion, kind_of(stat))
+        node.found = Record(node.path, data, tuple(acl), 0, stat.mzxid, stat.aversion, stat.ephemeralOwner != 0)
         self._largest = max(self._largest, node.size)
         self._bytes += node.size
-        if node.found.kind == EPHEMERAL:
+        if node.found.is_ephemeral:
             self._end(node)
         elif stat.numChildren:
             self._window.read(
@@ -229,18 +226,9 @@ class InOrder:
         if self._was_told(node):
             self._bytes -= node.size
             found, node.found = node.found, None
-            if isinstance(found, Record) and found.kind != EPHEMERAL:
+            if isinstance(found, Record) and not found.is_ephemeral:
                 node.found = MovedCounter(found.path, found.creates)
         if names:
             self._names += len(names)
             rest = _Rest(node.key, names)
             heapq.heappush(self._rests, (rest.next, 0, rest))
-
-
-def kind_of(stat: ZnodeStat) -> str:
-    """Empty for an ordinary znode."""
-    if not stat.ephemeralOwner:
-        return ""
-    if stat.ephemeralOwner == CONTAINER:
-        return "container"
-    return "ttl" if stat.ephemeralOwner >> 56 & 0xFF == TTL else EPHEMERAL
