@@ -73,7 +73,7 @@ class TestRegistration(SessionTest):
         client = self.joined()
         began = [found and found["since"] for found in self.registrations(client)]
         self.assertEqual(len({*began}), 1)
-        with mock.patch("parkazoo.client.datetime") as clock:
+        with mock.patch("parkazoo.wire.about.datetime") as clock:
             clock.now.return_value = datetime(2030, 1, 2, tzinfo=timezone.utc)
             number = client.client_id[0]
             for session, epoch in ((self.sessions(client)[0], 2), (99, 2)):
