@@ -44,7 +44,7 @@ def parse() -> argparse.Namespace:
     sizes = parser.add_mutually_exclusive_group()
     sizes.add_argument("--small", action="store_true", help="it only shows that all runs; figures say nothing")
     sizes.add_argument(
-        "--full", action="store_true", help="6 hours 10 minutes in all; parts of it take half an hour at most"
+        "--full", action="store_true", help="6 hours 15 minutes in all; parts of it take half an hour at most"
     )
     sizes.add_argument(
         "--large", action="store_true", help="of scaling alone: 1x3 and 20x3, with a quarter of the bandwidth"

@@ -75,9 +75,9 @@ def _hot(threads: int, in_flight: int) -> dict[str, Any]:
 
 
 _FULL = (
-    Balancing("3x3", 36, 14, 1000, 18, 4 * RATE_BYTES_S, 5, 20, 15, 240),
+    Balancing("3x3", 24, 8, 500, 24, 4 * RATE_BYTES_S, 5, 20, 15, 280),
     # A thousand clients that ask nothing, and eight that ask.
-    Moving(PAUSE, "2x3", 10_000, _steady(240, 2, processes=2, **_idle(250)), (3000,) * 10, 5, 20, 10),
+    Moving(PAUSE, "2x3", 10_000, _steady(240, 2, processes=2, **_idle(250)), (3000,) * 5, 5, 20, 30),
     Moving(RATE, "2x3", 20_000, _steady(240, 4), (3000, None) * 2, 5, 20, 18),
     Moving(HOTTEST, "2x3", 0, _hot(12, 2), (None,) * 5, 2, 10, 12),
 )

@@ -36,7 +36,7 @@ from bench.scenarios.evaluation import RATE_BYTES_S, WARM_UP_S, Evaluation, Load
 from bench.statistics import encode, make_histogram
 
 MOST_S = 30 * 60
-MOST_OF_ALL_S = 370 * 60
+MOST_OF_ALL_S = 375 * 60
 HOSTS_S = 30.0  # of a part: hosts are made and get what they need; the report is written
 START_S, SERVER_S = 4.0, 1.1  # until a shape serves, and for each of its servers; of one that is started again too
 # Of a load beside its window: processes start, clients connect, results are fetched. More for each server; with
