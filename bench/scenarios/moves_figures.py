@@ -15,6 +15,7 @@ from bench.scenarios.summary import SORTS
 from bench.statistics import count_by_time, percentile_by_time
 
 BUCKET_S = 1.0
+NUMBER = re.compile(r"\d+ of \d+: ")  # in front, if a command moves several
 COPIED = re.compile(r"copied ([\d,]+) znodes from (\S+) to \S+")
 MOVED = re.compile(r"(\S+) has moved to (\S+): operations there have waited for (\d+) ms")
 CALLED_OFF = re.compile(r"called off after (\d+) ms")
@@ -40,7 +41,8 @@ def find_moves(told: Told) -> list[dict[str, Any]]:
         found.append({"directory": directory, "target": target, **about, "holds": holds})
         about, holds = new, []
 
-    for at_s, step in told["steps"]:
+    for at_s, told_step in told["steps"]:
+        step = NUMBER.sub("", told_step, count=1)
         if copied := COPIED.match(step):
             first_s = about["copied_at_s"] or at_s
             about = {"source": copied[2], "znodes": int(copied[1].replace(",", "")), "copied_at_s": first_s}

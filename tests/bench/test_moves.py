@@ -37,9 +37,9 @@ class TestTold(unittest.TestCase):
                 (2.0, "copied 1,234 znodes from a to b"),
                 (4.0, OFF),
                 (5.0, "copied 1,235 znodes from a to b"),
-                (6.0, "/d has moved to b: operations there have waited for 500 ms"),
+                (6.0, "1 of 2: /d has moved to b: operations there have waited for 500 ms"),
                 (7.0, "deleted what was on a"),
-                (8.0, "/e stays on a: it has TTL znodes"),
+                (8.0, "2 of 2: /e stays on a: a rule keeps it there"),
             )
         )
         self.assertEqual([each["directory"] for each in found], ["/d", "/e"])
