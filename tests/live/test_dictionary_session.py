@@ -144,6 +144,8 @@ class TestSession(SessionTest):
         d2.run("d = client.DistributedDict(path, policy)")
         loaded_2 = d2.requests
         self.waits(d2, self.dictionary(hello="world"))
+        # A read that comes behind the set has no watch that tells it.
+        wait_until(lambda: (d1.run("0"), d1.requests)[1] == loaded_1 + 3, "the create is read")
         d2.run("d['hello'] = 'mars'")
         self.waits(d1, self.dictionary(hello="mars"))
         self.waits(d2, self.dictionary(hello="mars"))
