@@ -51,7 +51,14 @@ def _judged(folded: dict[str, Any], runs: Runs) -> dict[str, Any]:
     if any(name in folded for name in TRACED) or not any(map(is_too_short, runs)):
         return folded
     stages = {"stages": [{**each, "rate": NO_FIGURE} for each in folded["stages"]]} if "stages" in folded else {}
-    return {**folded, **stages, "is_too_short": True, "rates": dict.fromkeys(folded["rates"], NO_FIGURE)}
+    felt = {"felt": [*map(_without_rates, folded["felt"])]} if "felt" in folded else {}
+    return {**folded, **stages, **felt, "is_too_short": True, "rates": dict.fromkeys(folded["rates"], NO_FIGURE)}
+
+
+def _without_rates(phase: Mapping[str, Any]) -> dict[str, Any]:
+    """A phase of a load, with the figures of each sort of requests."""
+    has_rate = {name for name, figures in phase.items() if isinstance(figures, Mapping) and "rate" in figures}
+    return {**phase, **{name: {**phase[name], "rate": NO_FIGURE} for name in has_rate}}
 
 
 def _folded(runs: Runs) -> dict[str, Any]:
