@@ -267,7 +267,7 @@ class ParKazooClient(DefersWrites, Sharing):
             if self._session is not None and self._session.driver is not None and was_connected:
                 is_idle = self.handler.event_object()
                 self._runtime.call(self._session.fail_away)
-                self._session.when_idle(is_idle.set, self.unfinished.has_any)
+                self._session.when_idle(is_idle.set, self._unfinished.has_any)
                 is_idle.wait(self._session_timeout / 1000)
         finally:  # also if that is interrupted, by ^C for one
             try:

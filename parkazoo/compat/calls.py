@@ -30,7 +30,7 @@ class KazooCalls(Reads):
     * NoAuthError: an ACL forbids it; ZookeeperError: the servers refuse it for another reason.
     """
 
-    unfinished: Unfinished
+    _unfinished: Unfinished
 
     # ---- writes --------------------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ class KazooCalls(Reads):
         except ValueError as error:
             result.set_exception(error)
             return result
-        reply = self.unfinished.reply(result) if makepath else result
+        reply = self._unfinished.reply(result) if makepath else result
         Creation(self, request, reply, makes_above=makepath).begin()
         return result
 
@@ -168,7 +168,7 @@ class KazooCalls(Reads):
         """See :meth:`ensure_path`."""
         check_path(path)
         result: AsyncResult[str | bool] = self.handler.async_result()
-        ensure_path(self, prefixed(self.chroot, path), acl, result).pass_on(self.unfinished.reply(result))
+        ensure_path(self, prefixed(self.chroot, path), acl, result).pass_on(self._unfinished.reply(result))
         return result
 
     def set(self, path: str, value: bytes | None, version: int = -1) -> ZnodeStat:

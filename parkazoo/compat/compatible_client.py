@@ -189,7 +189,7 @@ class CompatibleClient(NewerCalls):
         self.listeners = Listeners(self.handler, self._call_listeners, self.patience_s, self._resume)
         self.exactly_once = ExactlyOnce(self)
         self.waits = Waits(self.handler)
-        self.unfinished = Unfinished()
+        self._unfinished = Unfinished()
         self._retry = self.new_retry(self.waits.pause)
         for recipe in RECIPES:
             setattr(self, recipe.__name__, partial(recipe, self))
@@ -223,7 +223,7 @@ class CompatibleClient(NewerCalls):
     def make_above(self, request: PathRequest, acl: ACLs | None) -> None:
         """Creates all missing levels above the znode of a create, above the chroot too."""
         result: AsyncResult[object] = self.handler.async_result()
-        ensure_path(self, split(request.path)[0], acl).pass_on(self.unfinished.reply(result))
+        ensure_path(self, split(request.path)[0], acl).pass_on(self._unfinished.reply(result))
         result.get()
 
     # ---- what programs and recipes reach for --------------------------------------------------

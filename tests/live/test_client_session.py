@@ -377,7 +377,7 @@ class TestStop(SessionTest):
         client.stop()
         paths = [result.get(timeout=0) for result in results]
         self.assertEqual(paths, [f"{self.root}/{number}/{end}" for number in range(30) for end in ("a/b", "c/d")])
-        self.assertFalse(client.unfinished.has_any())
+        self.assertFalse(client._unfinished.has_any())
 
     def test_ephemerals_are_gone_when_it_returns(self) -> None:
         client = self.parkazoo()
