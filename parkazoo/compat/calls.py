@@ -9,6 +9,7 @@ from parkazoo.compat.reads import Reads
 from parkazoo.kazoo_private import Reconfig
 from parkazoo.protocol import asking
 from parkazoo.protocol.asking import check_bool, check_path, prefixed, set_data
+from parkazoo.protocol.ops.creates import Creation as AnyCreate
 from parkazoo.recipe.delete import TreeDelete
 from parkazoo.recipe.transaction import RetriableTransaction
 from parkazoo.types import ACLs, AsyncResult, ZnodeStat
@@ -152,9 +153,13 @@ class KazooCalls(Reads):
         except ValueError as error:
             result.set_exception(error)
             return result
+        self._begin_create(request, result, makepath)
+        return result
+
+    def _begin_create(self, request: AnyCreate, result: AsyncResult[Any], makepath: bool) -> None:
+        """:param makepath: it may take several requests, and `stop` waits for all of them."""
         reply = self._unfinished.reply(result) if makepath else result
         Creation(self, request, reply, makes_above=makepath).begin()
-        return result
 
     def ensure_path(self, path: str, acl: ACLs | None = None) -> str | bool:
         """Creates a znode without a value, and all missing levels above it.

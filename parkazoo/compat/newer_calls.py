@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from parkazoo.compat.calls import KazooCalls
-from parkazoo.compat.creation import Creation
 from parkazoo.engine.ports import OnAnswer, Reply, give
 from parkazoo.protocol import asking
 from parkazoo.protocol.newer_requests import WhoAmI
@@ -53,7 +52,7 @@ class NewerCalls(KazooCalls):
         acl = self.default_acl or None if acl is None else acl
         request = asking.create_ttl(self.chroot, path, value, ttl, acl, sequence, makepath)
         result: AsyncResult[str] = self.handler.async_result()
-        Creation(self, request, result, makes_above=makepath).begin()
+        self._begin_create(request, result, makepath)
         return result
 
     def create_container(
@@ -75,7 +74,7 @@ class NewerCalls(KazooCalls):
         acl = self.default_acl or None if acl is None else acl
         request = asking.create_container(self.chroot, path, value, acl, makepath)
         result: AsyncResult[str] = self.handler.async_result()
-        Creation(self, request, result, makes_above=makepath).begin()
+        self._begin_create(request, result, makepath)
         return result
 
     def whoami(self) -> list[Id]:

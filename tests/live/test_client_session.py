@@ -379,6 +379,14 @@ class TestStop(SessionTest):
         self.assertEqual(paths, [f"{self.root}/{number}/{end}" for number in range(30) for end in ("a/b", "c/d")])
         self.assertFalse(client._unfinished.has_any())
 
+    def test_one_call_of_several_requests_is_finished(self) -> None:
+        """Alone: between two of its requests, nothing is under way."""
+        for number in range(5):
+            client, path = self.joined(), f"{self.root}/{number}/a/b/c"
+            result = client.create_async(path, makepath=True)
+            client.stop()
+            self.assertEqual(result.get(timeout=0), path)
+
     def test_ephemerals_are_gone_when_it_returns(self) -> None:
         client = self.parkazoo()
         plain = [self.kazoo(index) for index in range(self.ensembles)]

@@ -40,6 +40,14 @@ class TestNewerCalls(LiveTest):
             self.assertEqual(self.client.get(path)[0], b"1")
             self.assertRegex(self.client.create_ttl(f"{parent}/s-", ttl=60, sequence=True), "/s-[0-9]{10}$")
 
+    def test_stop_finishes_one_of_several_requests(self) -> None:
+        """Alone: between two of its requests, nothing is under way."""
+        for number in range(5):
+            client, path = self.joined(), f"{self.root}/{number}/a/b/c/t"
+            result = client.create_ttl_async(path, ttl=60, makepath=True)
+            client.stop()
+            self.assertEqual(result.get(timeout=0), path)
+
     def test_containers(self) -> None:
         path = self.client.create_container(self.directory(self.root, True))
         self.client.create(f"{path}/x")
