@@ -126,10 +126,11 @@ class Keeper:
                 raise self._failure or ConnectionClosedError
 
     def _recognise(self, number: int, identity: Life | None) -> None:
-        """Returns whether the directory is the same as before. A directory that did not exist had no entries."""
+        """Notes whether the directory is the same as before. Its parent's children may have moved, and it with
+        them; or it was made again, perhaps with shards.
+        """
         with self._lock:
             if self._identities[number] not in (None, identity) and identity is not None:
-                self._entries.copy.forget(number)
                 self._entries.is_verified = False
             self._identities[number] = identity
 
@@ -286,7 +287,7 @@ class Keeper:
         self._end_step(generation)
 
     def _identify(self, generation: int, number: int) -> None:
-        """Looks whether the directory was made again: another one may be on an ensemble where mzxids are lower."""
+        """Looks whether the directory was made again: another one may have shards."""
         with self._lock:
             if not self._begin_step(generation):
                 return

@@ -174,17 +174,15 @@ class LocalCopy:
             self._remove(directory, key, self.ticket())
         return is_in_doubt
 
-    def forget(self, directory: int) -> None:
-        """Forgets the directory, which was deleted. If it is made again, it may be where mzxids are lower."""
-        self._listed[directory] = self.ticket()
-        for key in list(self._keys[directory]):
-            self._remove(directory, key, 0)
-
     def _gone_since(self, directory: int, key: str) -> int:
         return max(self._listed[directory], self._absent[directory].get(key, 0))
 
     def _put(self, directory: int, key: str, entry: Entry) -> None:
         before = self.entries.get(key)
+        if before is not None and (before.raw, before.version) == (entry.raw, entry.version):  # it has moved
+            before.mzxid, before.owner, before.life = entry.mzxid, entry.owner, entry.life
+            before.asked, before.taken = entry.asked, self.ticket()
+            return
         entry.taken = self.ticket()
         self.entries[key] = entry
         self._keys[directory].add(key)

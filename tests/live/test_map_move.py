@@ -212,6 +212,23 @@ class HeldTest(MoveCase):
             self.assertEqual(outcome.wait(), [None])
         self.assertEqual(self.worker.get_children(folder), [])
 
+    def test_a_dictionary(self) -> None:
+        """Nothing is told of a move of its entries, nor of one of the directory with those beside it."""
+        path, client = f"{PATH}/settings", self.client()[0]
+        mine, told = client.DistributedDict(path), Seen()
+        mine.update(x=1, y=2)
+        mine.on_change(lambda *change: told(change))
+        keeper = mine._keeper
+        assert keeper is not None
+        for moved in (path, PATH):
+            self.move_on(moved)
+            loads = keeper._generation
+            cut(client)
+            wait_until(lambda loads=loads: keeper._generation > loads and not mine.is_stale, "it is read again")
+        self.worker.set(f"{path}/x", b"3")
+        self.assertEqual(told.wait(), [("x", 1, 3, 1)])
+        self.assertEqual(mine.copy(), {"x": 3, "y": 2})
+
     def test_watches_that_are_withdrawn(self) -> None:
         """While it moves: none is left, in the old place or in the new one."""
         client, seen = self.client()[0], Seen()

@@ -41,6 +41,8 @@ class World:
         if self.told.get(key) is not before:
             self.problems.append(f"{key}: a change was not told")
         now = self.told[key] = self.copy.entries.get(key)
+        if before and now and (before.raw, before.version) == (now.raw, now.version):
+            self.problems.append(f"{key} was told, and has not changed")
         if before and now and before.life and now.life and before.mzxid and now.mzxid:
             order = [self.writes.index((each.life, each.mzxid)) for each in (before, now)]
             if order != sorted(order):
@@ -72,6 +74,16 @@ class World:
         self.answers.append(call)
 
     def move(self) -> None:
+        """Its entries go where zxids are lower. Nobody hears of that."""
+        self.ensemble += 1
+        self.zxid = 0
+        for key, (raw, version, *_) in self.znodes.items():
+            self.zxid += 1
+            life = self.zxid, self.ensemble
+            self.znodes[key] = raw, version, self.zxid, life
+            self.writes.append((life, self.zxid))
+
+    def make_again(self) -> None:
         """The directory is deleted, and made again where zxids are lower."""
         for key in list(self.znodes):
             self.write(key, "delete", b"")
@@ -147,8 +159,8 @@ class World:
             key, raw = self.dice.choice(KEYS), b"%d" % number
             kind = self.dice.choice(("create", "set", "set", "delete"))
             what = self.dice.randrange(50)
-            if what == 49:
-                self.move()
+            if what >= 48:
+                self.make_again() if what == 49 else self.move()
             what %= 5
             if what == 0:
                 self.write(key, kind, raw)
@@ -219,17 +231,15 @@ class TestCopy(unittest.TestCase):
         self.assertFalse(copy.deleted(0, "a", copy.ticket()))
         self.assertEqual(copy.entries, {})
 
-    def test_a_directory_that_was_deleted(self) -> None:
-        """What is made anew may have lower mzxids: it may be on another ensemble."""
+    def test_a_directory_that_has_moved(self) -> None:
+        """The same value and version is no change, though the znode is another, with a lower mzxid."""
         told = []
-        copy = LocalCopy(1, lambda key, before: told.append((key, before.raw if before else None)))
-        early = copy.ticket()
-        copy.found(0, "a", copy.ticket(), b"1", 3, 1000, 0)
-        copy.forget(0)
-        self.assertTrue(copy.found(0, "a", early, b"1", 3, 1000, 0))
-        self.assertFalse(copy.found(0, "a", copy.ticket(), b"2", 0, 5, 0))
-        self.assertEqual(copy.entries["a"].raw, b"2")
-        self.assertEqual(told, [("a", None), ("a", b"1"), ("a", None)])
+        copy = LocalCopy(1, lambda key, before: told.append((key, before and before.raw)))
+        copy.found(0, "a", copy.ticket(), b"1", 3, 1000, 0, (10, 1))
+        copy.found(0, "a", copy.ticket(), b"1", 3, 5, 0, (5, 2), True)
+        self.assertEqual(told, [("a", None)])
+        copy.found(0, "a", copy.ticket(), b"1", 4, 6, 0, (5, 2))
+        self.assertEqual(told, [("a", None), ("a", b"1")])
 
     def test_made_again_where_zxids_are_lower(self) -> None:
         """Nobody has told that the directory was deleted. A server that lags may answer so too."""
