@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
 import sys
 import unittest
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import TypeGuard
 
 from bench import ROOT
@@ -67,6 +69,16 @@ MANY_LINES = 600  # more may be more than one noun
 ALONE = ("bench/hosts/agent.py", "parkazoo/local/supervisor_process.py")
 
 
+def setUpModule() -> None:
+    gc.disable()  # it would look through all syntax trees, again and again: a third of the time without
+
+
+def tearDownModule() -> None:
+    files.cache_clear()
+    tree_of.cache_clear()
+    gc.enable()
+
+
 @cache
 def files(*places: str) -> Mapping[str, ast.Module]:
     """Of each Python file in the places, its syntax tree."""
@@ -75,7 +87,12 @@ def files(*places: str) -> Mapping[str, ast.Module]:
         for place in places
         for path in ([ROOT / place] if place.endswith(".py") else (ROOT / place).rglob("*.py"))
     ]
-    return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in sorted(paths)}
+    return {str(path.relative_to(ROOT)): tree_of(path) for path in sorted(paths)}
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
 
 
 def assignments(node: ast.Module | ast.ClassDef) -> Iterator[tuple[str, ast.expr | None]]:
