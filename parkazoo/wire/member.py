@@ -389,7 +389,7 @@ class Member:
         watcher = request.watcher
         if watcher is None or (isinstance(watcher, DirectoryWatch) and watcher.has_ended):  # it was looking again
             return
-        if not self.is_stopping and not self.is_renewing:  # else its call has failed
+        if not self.is_renewing:  # else its call has failed
             if isinstance(watcher, LastingWatch):
                 self._lasting.add(request.path, watcher)
                 return

@@ -312,6 +312,16 @@ class TestStop(AioCase):
         await zk.stop()
         self.assertEqual([each.result() for each in made], [f"/{each}/x" for each in range(12)])
 
+    async def test_a_watch_whose_read_was_under_way(self) -> None:
+        zk = await self.started()
+        told: list[Any] = []
+        await asyncio.gather(zk.exists("/"), zk.exists("/new"))  # it has joined their ensembles
+        reads = [zk.exists_async(each, told.append) for each in ("/", "/new")]
+        await zk.stop()
+        self.assertEqual([each.result() is None for each in reads], [False, True])
+        await asyncio.sleep(0)
+        self.assertEqual([(each.type, each.state) for each in told], 2 * [("NONE", "CLOSED")])
+
     async def test_ephemerals_end(self) -> None:
         zk, other = await self.started(), await self.started()
         await zk.create("/e", ephemeral=True)
