@@ -14,10 +14,11 @@ from kazoo.exceptions import NoNodeError
 from parkazoo.aio.async_transaction import AsyncTransaction
 from parkazoo.aio.future_reply import FutureReply
 from parkazoo.aio.znode_states import ZnodeStates
-from parkazoo.compat.creation import Creation, ensure_path
+from parkazoo.compat.creation import Creation, Unfinished, ensure_path
 from parkazoo.engine.ports import Reply
 from parkazoo.protocol import asking
 from parkazoo.protocol.asking import check_bool, check_path, prefixed
+from parkazoo.protocol.ops.creates import Creation as AnyCreate
 from parkazoo.protocol.steps import Request
 from parkazoo.recipe.delete import TreeDelete
 from parkazoo.recipe.tree_walk import TreeWalk
@@ -42,6 +43,9 @@ class AsyncCalls:
     chroot: str
     default_acl: ACLs | None
     auth_data: set[tuple[str, str]]
+
+    def __init__(self) -> None:
+        self._unfinished = Unfinished()
 
     def _call(self, request: Request, reply: Reply) -> None:
         raise NotImplementedError
@@ -143,8 +147,9 @@ class AsyncCalls:
     def sync_async(self, path: str) -> asyncio.Future[str]:
         """See :meth:`sync`."""
         request = asking.sync(self.chroot, path)
+        own = request.path[len(self.chroot) :] or "/"  # the user's, whatever path was synced
         future: asyncio.Future[str] = self._new_future()
-        self._call(request, FutureReply(future, lambda _: asking.unchrooted(self.chroot, request.path)))
+        self._call(request, FutureReply(future, lambda _: own))
         return future
 
     # ---- states ----------------------------------------------------------------------------------
@@ -258,7 +263,7 @@ class AsyncCalls:
         :raises NoNodeError: the parent does not exist.
         :raises NoChildrenForEphemeralsError: the parent is ephemeral.
         """
-        return await self.create_async(path, value, acl, ephemeral, sequence, makepath, include_data)
+        return await self.create_async(path, value, acl or None, ephemeral, sequence, makepath, include_data)
 
     @overload
     def create_async(
@@ -305,10 +310,21 @@ class AsyncCalls:
         include_data: bool = False,
     ) -> Any:
         """See :meth:`create`."""
-        acl = self.default_acl or None if acl is None else acl
+        acl = self._acl(acl)
         request = asking.create(self.chroot, path, value, acl, ephemeral, sequence, makepath, include_data)
+        return self._begin_create(request, makepath)
+
+    def _acl(self, acl: ACLs | None) -> ACLs | None:
+        """Of a new znode."""
+        return self.default_acl or None if acl is None else acl
+
+    def _begin_create(self, request: AnyCreate, makepath: bool) -> asyncio.Future[Any]:
+        """:param makepath: it may take several requests, and `stop` waits for all of them."""
         future = self._new_future()
-        Creation(self, request, FutureReply(future), makes_above=makepath).begin()
+        reply: Reply = FutureReply(future)
+        if makepath:
+            reply = self._unfinished.reply(reply)
+        Creation(self, request, reply, makes_above=makepath).begin()
         return future
 
     async def ensure_path(self, path: str, acl: ACLs | None = None) -> str | bool:
@@ -325,7 +341,7 @@ class AsyncCalls:
         whole = prefixed(self.chroot, path)
         future: asyncio.Future[str | bool] = self._new_future()
         reply = FutureReply(future)
-        ensure_path(self, whole, acl, reply).pass_on(reply)
+        ensure_path(self, whole, acl, reply).pass_on(self._unfinished.reply(reply))
         return future
 
     async def set(self, path: str, value: bytes | None, version: int = -1) -> ZnodeStat:

@@ -66,6 +66,8 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls):
     the session, for nobody pings meanwhile. Only the thread of its loop may use it.
 
     :class:`parkazoo.ParKazooClient` has what the two have in common: states, sessions and errors.
+
+    :ivar state: its KazooState. :ivar client_state: its KeeperState.
     """
 
     def __init__(
@@ -127,6 +129,7 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls):
         self.has_total_order = consistency == "total"
         self.monitor = None
         self.client_state: str = KeeperState.CLOSED
+        self.state: str = KazooState.LOST
         self._about = About()
         self._listeners: dict[Listener, None] = {}
         self._ending: Ending | None = None
@@ -194,7 +197,7 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls):
         assert self._session is not None
         self._session.abandon(ConnectionClosedError("its event loop was closed before the client was stopped"))
         self._loop = self._ending = None
-        self.client_state = KeeperState.CLOSED
+        self.client_state, self.state = KeeperState.CLOSED, KazooState.LOST
 
     async def _verify_options(self) -> None:
         """TLS reads files."""
@@ -280,8 +283,14 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls):
         """Have it end; None if it does not run."""
         session = self._session
         if self._ending is None and session is not None and self._loop is not None:
-            timeout_s = self.session_timeout_s
-            self._ending = Ending(session, self._runtime, timeout_s, self.connected, self._have_ended)
+            self._ending = Ending(
+                session,
+                self._runtime,
+                self.session_timeout_s,
+                self.connected,
+                self._unfinished.has_any,
+                self._have_ended,
+            )
         return self._ending
 
     def _have_ended(self) -> None:
@@ -302,11 +311,6 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls):
         connected. See :attr:`parkazoo.ParKazooClient.client_id`.
         """
         return self._session.client_id if self._session is not None and self.connected else None
-
-    @property
-    def state(self) -> str:
-        """Returns the client's KazooState."""
-        return kazoo_state(self.client_state)
 
     def add_listener(self, listener: Listener) -> None:
         """Adds a plain function, which the loop calls with each new KazooState; one that returns True is removed.
@@ -351,7 +355,11 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls):
             self.remove_listener(note)
 
     def _change(self, state: str) -> None:
-        before, self.client_state = self.state, state
+        """As with kazoo, it stays LOST until there is a connection again."""
+        was_closed, self.client_state = self.client_state in CLOSED_ERRORS, state
+        before = self.state
+        if not (was_closed and state == KeeperState.CONNECTING):
+            self.state = kazoo_state(state)
         self.wake()
         if self.state != before:
             if self.state == KazooState.LOST:
@@ -486,7 +494,7 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls):
             "own, made after the fork"
         )
         self._loop = self._ending = None
-        self.client_state = KeeperState.CLOSED
+        self.client_state, self.state = KeeperState.CLOSED, KazooState.LOST
         session.abandon(error)
 
 

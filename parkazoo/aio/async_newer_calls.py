@@ -6,7 +6,6 @@ import asyncio
 
 from parkazoo.aio.async_calls import AsyncCalls
 from parkazoo.aio.future_reply import FutureReply
-from parkazoo.compat.creation import Creation
 from parkazoo.protocol import asking
 from parkazoo.protocol.newer_requests import WhoAmI
 from parkazoo.recipe.count import TreeCount
@@ -49,11 +48,8 @@ class AsyncNewerCalls(AsyncCalls):
         makepath: bool = False,
     ) -> asyncio.Future[str]:
         """See :meth:`create_ttl`."""
-        acl = self.default_acl or None if acl is None else acl
-        request = asking.create_ttl(self.chroot, path, value, ttl, acl, sequence, makepath)
-        future: asyncio.Future[str] = self._new_future()
-        Creation(self, request, FutureReply(future), makes_above=makepath).begin()
-        return future
+        request = asking.create_ttl(self.chroot, path, value, ttl, self._acl(acl), sequence, makepath)
+        return self._begin_create(request, makepath)
 
     async def create_container(
         self, path: str, value: bytes | None = b"", acl: ACLs | None = None, makepath: bool = False
@@ -71,11 +67,8 @@ class AsyncNewerCalls(AsyncCalls):
         self, path: str, value: bytes | None = b"", acl: ACLs | None = None, makepath: bool = False
     ) -> asyncio.Future[str]:
         """See :meth:`create_container`."""
-        acl = self.default_acl or None if acl is None else acl
-        request = asking.create_container(self.chroot, path, value, acl, makepath)
-        future: asyncio.Future[str] = self._new_future()
-        Creation(self, request, FutureReply(future), makes_above=makepath).begin()
-        return future
+        request = asking.create_container(self.chroot, path, value, self._acl(acl), makepath)
+        return self._begin_create(request, makepath)
 
     async def whoami(self) -> list[Id]:
         """Returns the identities of this client, as one ensemble knows them; ZooKeeper 3.7.

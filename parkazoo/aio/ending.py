@@ -17,6 +17,7 @@ LEAST_LIMIT_S = 10.0  # kazoo's
 class Ending:
     """Finishes the operations that were issued, then closes the sessions. Each step has a limit.
 
+    :param is_issuing: whether an answer may have another operation issued.
     :param on_end: called once, at the end.
     :ivar end: done at the end; its exception says that a server has not answered within the limit.
     """
@@ -27,6 +28,7 @@ class Ending:
         runtime: AsyncioRuntime,
         session_timeout_s: float,
         is_connected: bool,
+        is_issuing: Callable[[], bool],
         on_end: Callable[[], None],
     ) -> None:
         self.end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -39,7 +41,7 @@ class Ending:
         if session.driver is not None and is_connected:
             self._timer = runtime.call_later(session_timeout_s, self._close)
             runtime.call(session.fail_away)
-            session.when_idle(self._close)
+            session.when_idle(self._close, is_issuing)
         else:
             self._timer = runtime.call_later(0, self._close)
 

@@ -28,6 +28,7 @@ class Tending(AsyncCalls):
     _session: Session[Member] | None = None
 
     def __init__(self) -> None:
+        super().__init__()
         self._changes: set[asyncio.Future[None]] = set()  # who waits for a change of the session
         self.losses: set[Callable[[], None]] = set()
         self._cleanups: set[asyncio.Task[Any]] = set()

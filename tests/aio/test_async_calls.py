@@ -49,12 +49,21 @@ class TestCalls(AioCase):
         self.assertEqual((await zk.get_acls("/a"))[0], OPEN_ACL_UNSAFE)
         await zk.create("/b", acl=OPEN_ACL_UNSAFE)
         self.assertEqual((await zk.get_acls("/b"))[0], OPEN_ACL_UNSAFE)
+        await zk.create("/c", acl=[])  # to kazoo's create as none at all
+        self.assertEqual((await zk.get_acls("/c"))[0], READ_ACL_UNSAFE)
 
     async def test_credentials(self) -> None:
         zk = await self.started()
         self.assertIs(await zk.add_auth("digest", "user:password"), True)
         self.assertEqual(zk.auth_data, {("digest", "user:password")})
         self.assertEqual((await zk.get("/"))[0], b"")
+
+    async def test_sync(self) -> None:
+        """It answers with the path that it was asked for."""
+        for chroot in ("", "/a", "/parkazoo/mirrors"):
+            zk = await self.started(chroot)
+            for path in ("/", "/x", "/parkazoo/mirrors/%2Fa/x"):
+                self.assertEqual(await zk.sync(path), path)
 
     async def test_missing_levels(self) -> None:
         zk = await self.started()

@@ -231,6 +231,7 @@ class TestStates(AioCase):
         with self.assertRaises((ConnectionLoss, SessionExpiredError)):
             await get
         await until(lambda: self.seen[-1:] == [CONNECTED] and LOST in self.seen, "it begins anew")
+        self.assertIn(self.seen[1:], ([LOST, CONNECTED], [SUSPENDED, LOST, CONNECTED]))
         self.assertEqual([each.type for each in told], ["NONE"])
         with self.assertRaises(NoNodeError):
             await zk.get("/e")
@@ -241,8 +242,22 @@ class TestStates(AioCase):
         self.cluster.away = {at}
         self.cluster.cut(at)
         await until(lambda: LOST in self.seen, "it gives up")
+        self.assertEqual(zk.state, LOST)
         self.cluster.away = set()
         await until(lambda: zk.connected, "it begins anew")
+        self.assertEqual(self.seen, [CONNECTED, SUSPENDED, LOST, CONNECTED])
+
+    async def test_before_the_first_connection(self) -> None:
+        """As with kazoo, it is LOST, and nobody is told so."""
+        self.cluster.away = {0, 1, 2}
+        zk = self.client()
+        zk.add_listener(self.seen.append)
+        start = asyncio.create_task(zk.start(DEADLINE_S))
+        await asyncio.sleep(0.05)
+        self.assertEqual((zk.client_state, zk.state, self.seen), ("CONNECTING", LOST, []))
+        self.cluster.away = set()
+        await start
+        self.assertEqual((zk.state, self.seen), (CONNECTED, [CONNECTED]))
 
     async def test_a_listener_that_calls(self) -> None:
         """What it issues is not among the requests that the lost connection fails."""
@@ -321,6 +336,26 @@ class TestStop(AioCase):
         self.assertEqual([each.result() is None for each in reads], [False, True])
         await asyncio.sleep(0)
         self.assertEqual([(each.type, each.state) for each in told], 2 * [("NONE", "CLOSED")])
+
+    async def test_one_call_of_several_requests_is_done(self) -> None:
+        """Alone: between two of its requests, nothing is under way."""
+        for number in range(3):
+            for name, options in (
+                ("create", {"makepath": True}),
+                ("create_ttl", {"makepath": True, "ttl": 60}),
+                ("ensure_path", {}),
+            ):
+                zk, path = await self.started(), f"/{number}-{name}/a/b/c"
+                made = getattr(zk, f"{name}_async")(path, **options)
+                await zk.stop()
+                self.assertEqual(made.result(), path)
+                self.assertFalse(zk._unfinished.has_any())
+
+    async def test_a_call_of_several_requests_that_is_cancelled(self) -> None:
+        zk = await self.started()
+        zk.create_async("/a/b/c", makepath=True).cancel()
+        await zk.stop()
+        self.assertFalse(zk._unfinished.has_any())
 
     async def test_ephemerals_end(self) -> None:
         zk, other = await self.started(), await self.started()
