@@ -11,6 +11,7 @@ from parkazoo.aio.recipe.async_counter import AsyncCounter, NumberT
 from parkazoo.aio.recipe.async_election import AsyncElection
 from parkazoo.aio.recipe.async_lease import AsyncMultiNonBlockingLease, AsyncNonBlockingLease, utc
 from parkazoo.aio.recipe.async_lock import AsyncLock, AsyncReadLock, AsyncWriteLock
+from parkazoo.aio.recipe.async_locking_queue import AsyncLockingQueue
 from parkazoo.aio.recipe.async_once import AsyncOnce
 from parkazoo.aio.recipe.async_party import AsyncParty, AsyncShallowParty
 from parkazoo.aio.recipe.async_queue import AsyncQueue
@@ -84,6 +85,10 @@ class AsyncRecipes(Tending):
     def Queue(self, path: str) -> AsyncQueue:
         """See :class:`parkazoo.aio.recipe.async_queue.AsyncQueue`."""
         return AsyncQueue(self, path)
+
+    def LockingQueue(self, path: str) -> AsyncLockingQueue:
+        """See :class:`parkazoo.aio.recipe.async_locking_queue.AsyncLockingQueue`."""
+        return AsyncLockingQueue(self, path)
 
     def Barrier(self, path: str) -> AsyncBarrier:
         """See :class:`parkazoo.aio.recipe.async_barrier.AsyncBarrier`."""

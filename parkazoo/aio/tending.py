@@ -10,6 +10,7 @@ from parkazoo.aio.async_calls import AsyncCalls
 
 if TYPE_CHECKING:
     from parkazoo.engine.session import Session
+    from parkazoo.protocol.cluster_map import ClusterMap
     from parkazoo.wire.member import Member
 
 T = TypeVar("T")
@@ -37,6 +38,12 @@ class Tending(AsyncCalls):
     def connected(self) -> bool:
         """Returns whether the client is connected."""
         raise NotImplementedError
+
+    async def known_map(self) -> ClusterMap:
+        """The client's map; waits for it while the client connects."""
+        while self._session is None or self._session.roster.cluster_map is None:
+            await self.exists("/")
+        return self._session.roster.cluster_map
 
     def wake(self) -> None:
         """The session has changed, or one of its members."""

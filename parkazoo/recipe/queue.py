@@ -14,8 +14,6 @@ from kazoo.exceptions import (
     KazooException,
     NodeExistsError,
     NoNodeError,
-    RolledBackError,
-    RuntimeInconsistency,
 )
 from kazoo.recipe.queue import BaseQueue
 from kazoo.recipe.queue import LockingQueue as KazooLockingQueue
@@ -23,10 +21,18 @@ from kazoo.recipe.queue import Queue as KazooQueue
 from kazoo.retry import ForceRetryError
 
 from parkazoo.errors import AnswerLostError
-from parkazoo.protocol.epochs import Form
 from parkazoo.recipe.exactly_once import retried
 from parkazoo.recipe.freshness import catch_up
 from parkazoo.recipe.lock import until_gone
+from parkazoo.recipe.queue_layout import (
+    OURS,
+    QueueLayout,
+    entries_of,
+    errors_of,
+    first_data,
+    is_lock,
+    may_be_kazoos,
+)
 from parkazoo.recipe.swept import in_folder
 from parkazoo.recipe.waits import Waiter
 
@@ -126,12 +132,9 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
     `consume`).
     """
 
-    _LOCK_PREFIX = "taken-"
-    _OURS = b"locks beside entries"  # data of `entries`, of clusters that began with one ensemble
-
     def __init__(self, client: Any, path: str) -> None:
         super().__init__(client, path)
-        self._is_kazoos = True
+        self._layout = QueueLayout(self.path, is_kazoos=True)
         self.processing_element: tuple[str, bytes] | None = None
         self._version = -1  # of that entry since we have locked it
         self._are_paths_chosen = False
@@ -141,11 +144,9 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
             if (cluster_map := self.client.cluster_map) is None:
                 self.client.exists(self.path)  # waits for the map, or raises: the client was not started
                 cluster_map = self.client.cluster_map
-            began_with_one = len(cluster_map.placement) - len(cluster_map.unweighted) == 1
-            self._is_kazoos = began_with_one and self._make_entries() != self._OURS
-            self.structure_paths = (
-                (self._lock_path, self._entries_path) if self._is_kazoos else (self._entries_path,)
-            )
+            is_kazoos = may_be_kazoos(cluster_map) and self._make_entries() != OURS
+            self._layout = QueueLayout(self.path, is_kazoos)
+            self.structure_paths = self._layout.folders
             self._are_paths_chosen = True
         super()._ensure_paths()
 
@@ -175,8 +176,8 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
         transaction = self.client.transaction()
         for value in values:
             self._check_put_arguments(value, priority)
-            transaction.create(f"{self._entries_path}/{self.entry}-{priority:03d}-", value, sequence=True)
-        if errors := _errors(transaction.commit()):
+            transaction.create(f"{self._layout.entries}/{self.entry}-{priority:03d}-", value, sequence=True)
+        if errors := errors_of(transaction.commit()):
             raise errors[0]
 
     def get(self, timeout: float | None = None) -> bytes | None:
@@ -205,28 +206,23 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
 
     def _make_entries(self) -> bytes:
         """Returns the data of `entries`, making that znode if it is missing."""
-        is_grown = self.client.cluster_map.form is Form.GROWN
+        path = entries_of(self.path)
         while True:
             with suppress(NodeExistsError):
-                self.client.create(self._entries_path, self._OURS if is_grown else b"", makepath=True)
+                self.client.create(path, first_data(self.client.cluster_map), makepath=True)
             with suppress(NoNodeError):
-                return bytes(self.client.get(self._entries_path)[0])
-
-    def _lock_of(self, entry: str) -> str:
-        if self._is_kazoos:
-            return f"{self._lock_path}/{entry}"
-        return f"{self._entries_path}/{self._LOCK_PREFIX}{entry}"
+                return bytes(self.client.get(path)[0])
 
     def __len__(self) -> int:
         """Returns the number of entries, locked ones included."""
-        names = self._in_folder(lambda: self.client.retry(self.client.get_children, self._entries_path))
-        return sum(not name.startswith(self._LOCK_PREFIX) for name in names)
+        names = self._in_folder(lambda: self.client.retry(self.client.get_children, self._layout.entries))
+        return sum(not is_lock(name) for name in names)
 
     def holds_lock(self) -> bool:
         """Returns whether this queue object still holds the lock of the entry that it got."""
         if self.processing_element is None:
             return False
-        lock = self._lock_of(self.processing_element[0])
+        lock = self._layout.lock_of(self.processing_element[0])
         catch_up(self.client, lock)
         return self._is_ours(lock)
 
@@ -235,26 +231,21 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
 
         :returns: whether it was removed; False if the lock was lost, and another client may have the entry.
         """
-        return bool(super().consume()) if self._is_kazoos else self._give_back(is_consumed=True)
+        return bool(super().consume()) if self._layout.is_kazoos else self._give_back(is_consumed=True)
 
     def release(self) -> bool:
         """Releases the entry that is being processed without removing it.
 
         :returns: whether this client still had its lock.
         """
-        return bool(super().release()) if self._is_kazoos else self._give_back(is_consumed=False)
+        return bool(super().release()) if self._layout.is_kazoos else self._give_back(is_consumed=False)
 
     def _give_back(self, is_consumed: bool) -> bool:
         if self.processing_element is None:
             return False
         entry, _ = self.processing_element
-        path = f"{self._entries_path}/{entry}"
         transaction = self.client.transaction()
-        if is_consumed:
-            transaction.delete(path, self._version)
-        else:
-            transaction.check(path, self._version)
-        transaction.delete(self._lock_of(entry))
+        self._layout.add_end(transaction, entry, self._version, is_consumed)
         transaction.commit()
         if not transaction.committed:
             return False
@@ -285,14 +276,10 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
         return None
 
     def _first_free(self, waiter: Waiter) -> str | None:
-        names = waiter.watch(self.client.get_children, self._entries_path)
-        if self._is_kazoos:
-            locked = {*waiter.watch(self.client.get_children, self._lock_path)}
-            return min((name for name in names if name not in locked), default=None)
-        locks = {name for name in names if name.startswith(self._LOCK_PREFIX)}
-        return min(
-            (name for name in names if name not in locks and self._LOCK_PREFIX + name not in locks), default=None
-        )
+        names = waiter.watch(self.client.get_children, self._layout.entries)
+        is_kazoos = self._layout.is_kazoos
+        locks = waiter.watch(self.client.get_children, self._layout.locks) if is_kazoos else names
+        return self._layout.first_free(names, locks)
 
     def _take(self, entry: str) -> tuple[str, bytes] | None:
         """Locks an entry; None if another client has locked or consumed it.
@@ -302,7 +289,7 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
 
         :raises CrossEnsembleError: entries and locks are on two ensembles.
         """
-        path, lock = f"{self._entries_path}/{entry}", self._lock_of(entry)
+        path, lock = self._layout.path_of(entry), self._layout.lock_of(entry)
         attempts = 0
 
         def attempt() -> tuple[bytes | None, int, list[object]]:
@@ -310,7 +297,7 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
             attempts += 1
             value, version = None, -1
             transaction = self.client.transaction()
-            if self._is_kazoos:
+            if self._layout.is_kazoos:
                 transaction.check(path, -1)
             else:
                 value, stat = self.client.get(path)
@@ -323,7 +310,7 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
             value, self._version, results = self.client.retry(attempt)
         except NoNodeError:
             return None
-        errors = _errors(results)
+        errors = errors_of(results)
         if any(isinstance(error, (NoNodeError, BadVersionError, NodeExistsError)) for error in errors):
             if attempts == 1 or not self._is_ours(lock):  # a lost connection may have hidden that we got it
                 return None
@@ -347,17 +334,9 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
 
     def _unlock(self, entry: str) -> None:
         """Releases an entry, if this client has its lock."""
-        path, lock = f"{self._entries_path}/{entry}", self._lock_of(entry)
         with suppress(NoNodeError):
-            version = self.client.get(path)[1].version
-            if self._is_ours(lock):
+            version = self.client.get(self._layout.path_of(entry))[1].version
+            if self._is_ours(self._layout.lock_of(entry)):
                 transaction = self.client.transaction()
-                transaction.check(path, version)
-                transaction.delete(lock)
+                self._layout.add_end(transaction, entry, version, is_consumed=False)
                 transaction.commit()
-
-
-def _errors(results: list[object]) -> list[Exception]:
-    """Returns the errors of a transaction's operations, without those that failed because of another one."""
-    others = RolledBackError, RuntimeInconsistency
-    return [each for each in results if isinstance(each, Exception) and not isinstance(each, others)]

@@ -154,6 +154,26 @@ class BesideCase(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(await self.in_thread(others.get), b"2")
         self.assertIsNone(await ours.get())
 
+    async def test_locking_queues(self) -> None:
+        """An entry has one holder, of either kind."""
+        ours, others = self.zk.LockingQueue("/lq"), self.other.LockingQueue("/lq")
+        await self.in_thread(others.put_all, [b"1", b"2"], 99)
+        await ours.put(b"3")
+        self.assertEqual(await ours.get(), b"1")
+        self.assertEqual(await self.in_thread(others.get, DEADLINE_S), b"2")
+        async with ours.entry() as value:
+            self.assertEqual(value, b"3")
+            self.assertEqual((await ours.qsize(), await self.in_thread(len, others)), (3, 3))
+        self.assertIs(await ours.release(), True)
+        self.assertIs(await self.in_thread(others.consume), True)
+        self.assertEqual(await self.in_thread(others.get, DEADLINE_S), b"1")
+        task = asyncio.create_task(ours.get())
+        await asyncio.sleep(0)
+        self.assertIs(await self.in_thread(others.release), True)
+        self.assertEqual(await task, b"1")
+        self.assertEqual((await ours.holds_lock(), await ours.consume()), (True, True))
+        self.assertEqual(await self.zk.get_children("/lq/entries"), [])
+
     async def test_barriers(self) -> None:
         await self.in_thread(self.other.Barrier("/b").create)
         task = asyncio.create_task(self.zk.Barrier("/b").wait())

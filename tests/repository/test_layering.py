@@ -53,6 +53,7 @@ LAYERS = {
         "parkazoo.compat.creation",
         "parkazoo.recipe.count",
         "parkazoo.recipe.delete",
+        "parkazoo.recipe.queue_layout",
         "parkazoo.recipe.tree_walk",
         "parkazoo.aio",
     ),

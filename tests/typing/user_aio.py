@@ -171,6 +171,19 @@ async def queues() -> None:
     await queue.put("1")  # E: arg-type
 
 
+async def locking_queues() -> None:
+    queue = zk.LockingQueue("/q")
+    await queue.put(b"1", priority=3)
+    await queue.put_all([b"1", b"2"], 3)
+    assert_type((await queue.get(), await queue.qsize(), queue.path), tuple[bytes, int, str])
+    assert_type((await queue.holds_lock(), await queue.consume(), await queue.release()), tuple[bool, bool, bool])
+    assert_type(queue.client.connected, bool)
+    async with queue.entry() as value:
+        assert_type(value, bytes)
+    await queue.put_all([1])  # E: list-item
+    await queue.get(timeout=3)  # E: call-arg
+
+
 async def barriers() -> None:
     barrier = zk.Barrier("/barrier")
     await barrier.create()

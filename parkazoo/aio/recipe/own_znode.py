@@ -67,8 +67,7 @@ class OwnZnode:
 
     async def _find(self) -> str | None:
         """Its path, if it exists, and if this server lags behind the one that has made it."""
-        with suppress(BadVersionError, NoAuthError, NoNodeError):  # a write that cannot succeed catches up
-            await self._client.delete(self._asked, IMPOSSIBLE)
+        await catch_up(self._client, self._asked)
         return await self._look()
 
     async def _look(self) -> str | None:
@@ -117,3 +116,9 @@ class Contender(OwnZnode):
                 if name.startswith(self.prefix):
                     return join(folder, name)
         return None
+
+
+async def catch_up(client: Tending, path: str) -> None:
+    """Has this server show every earlier write to a znode, by a write that cannot succeed."""
+    with suppress(BadVersionError, NoAuthError, NoNodeError):
+        await client.delete(path, IMPOSSIBLE)

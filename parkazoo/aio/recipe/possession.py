@@ -50,15 +50,20 @@ class Body:
         self._has_cancelled = True
         self._task.cancel()
 
-    def end(self) -> bool:
+    def end(self, path: str, kind: type[BaseException] | None, error: BaseException | None) -> None:
         """Ends it.
 
-        :returns: whether a CancelledError of the body may be ours: nobody else has cancelled the task.
+        :param path: of what it holds. :param kind: of what the body raises, if it does.
+        :raises LockLostError: the session is lost, unless the body raises an error of its own, or somebody else
+            has cancelled the task.
         """
         self._client.losses.discard(self._lose)
-        if self._strike is not None:
-            self._strike.cancel()
-        return self._has_cancelled and self._task.uncancel() <= self._before
+        if self._strike is None:
+            return
+        self._strike.cancel()
+        is_ours = self._has_cancelled and self._task.uncancel() <= self._before
+        if kind is None or (is_ours and issubclass(kind, asyncio.CancelledError)):
+            raise LockLostError(f"{path}: the session was lost while this was held") from error
 
 
 class Possession:
@@ -167,10 +172,8 @@ class Possession:
     ) -> None:
         body, self._body = self._body, None
         assert body is not None
-        is_ours = body.end()
+        if body.is_lost:
+            self._let_go()
+        body.end(self.path, kind, error)
         if not body.is_lost:
             await self.release()
-            return
-        self._let_go()
-        if kind is None or (is_ours and issubclass(kind, asyncio.CancelledError)):
-            raise LockLostError(f"{self.path}: the session was lost while this was held") from error
