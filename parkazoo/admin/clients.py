@@ -98,6 +98,7 @@ class AdminClient:
     :param gives_up: whether a read fails at once when all its servers refuse connections.
     :ivar began_s: when it was started, and `connected_s`, when it was last connected: seconds since the epoch, by
         this machine's clock; 0.0: not yet.
+    :ivar has_multi_read: whether its servers know requests of several reads; until one says that it does not.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class AdminClient:
         own = {"timeout": session_timeout_s, "handler": handler}
         self.zk = KazooClient(hosts=hosts, logger=DiscreetLog(log), **{**own, **options})
         self.began_s = self.connected_s = 0.0
+        self.has_multi_read = True
 
     def __str__(self) -> str:
         return f"ensemble {self.name} ({self.hosts})" if self.name != self.hosts else f"server {self.hosts}"

@@ -44,7 +44,7 @@ from parkazoo.admin.moving.term_writes import TakenOverError
 from parkazoo.admin.publish import Change, publish_on, verify_identity
 from parkazoo.admin.read import read_map
 from parkazoo.admin.registrations import by_client, describe_client, read_sessions, verify_new_enough
-from parkazoo.admin.rise import POLL_S, OnWait, Rise, Tell, Waiting, find_behind
+from parkazoo.admin.rise import POLL_S, OnWait, Rise, Said, Tell, Waiting, find_behind
 from parkazoo.admin.strays import SHOWN
 from parkazoo.admin.whereabouts import By, trace
 from parkazoo.errors import ClusterMapError
@@ -68,6 +68,7 @@ from parkazoo.types import ZnodeStat
 
 HOLD_S = 1.0  # clients hold their operations meanwhile
 HOLD_POLL_S = 0.02
+HOLD_POLL_EACH_S = 0.00005  # for each client that is not ready: to ask for it takes its servers' time
 WANTED_S = 0.1  # so often it looks whether the move has been called off
 ATTEMPTS = 3
 LOSSES = 5  # of connections, one after the other
@@ -595,9 +596,10 @@ class DirectoryMove:
         return ClusterMapError(f"the move of {shown(self.path)} {CALLED_OFF}")
 
     def _await_hold(self, known: ClusterMap, move: Moving, began_s: float, go_on: GoOn) -> None:
+        said: Said = {}
         while True:
             go_on()
-            waiting = find_behind({move.source: self.clients[move.source]}, known)
+            waiting = find_behind({move.source: self.clients[move.source]}, known, said)
             if waiting is None:
                 raise _AgainError
             if not waiting.behind:
@@ -608,7 +610,7 @@ class DirectoryMove:
                 more = f"\n    and {len(told) - SHOWN:,} more" if len(told) > SHOWN else ""
                 many = "1 client has" if len(told) == 1 else f"{len(told):,} clients have"
                 raise _CalledOffError(f"{many} not got ready within {HOLD_S:g} s:{lines}{more}")
-            time.sleep(HOLD_POLL_S)
+            time.sleep(HOLD_POLL_S + HOLD_POLL_EACH_S * len(waiting.behind))
 
     def _switch(self, move: Moving, home: MovingHome) -> None:
         """In vain if the mark is gone."""

@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import NoAuthError
 
 from parkazoo.admin.clients import (
     TIMEOUT_S,
     AdminClient,
     Auth,
-    NoRightError,
     connect_to,
     for_each,
     reasons,
     try_each,
 )
+from parkazoo.admin.many_reads import ask_all
 from parkazoo.admin.read import read_map
 from parkazoo.admin.session_use import NOT_ASKED, FullDirectory, Held, SessionUse, ask_held, use_of, with_lost
 from parkazoo.admin.strangers import ConnectedSessions, Lookout, Strangers
 from parkazoo.admin.verify import verify_names
 from parkazoo.errors import ClusterMapError
+from parkazoo.kazoo_private import GetData
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
 from parkazoo.protocol.placement import CLIENTS
 from parkazoo.protocol.registration import CLIENT, decode_registration, parse_session
 from parkazoo.version import __version__
 
-AT_ONCE = 256  # requests without an answer
+AT_ONCE = 256  # registrations, or other znodes, that are asked for together
 MOST_SAID = 1 << 32  # of a number: no process has a greater one, and no map
 LONGEST_SAID = 255  # of a word: no host has a longer name
 UNDERSTOOD_SINCE = (0, 1, 0)  # the version of ParKazoo whose clients can read each map that commands write
@@ -44,7 +45,7 @@ class RegisteredClient(NamedTuple):
     :param host: its host, as it says.
     :param pid: its process there.
     :param version: of ParKazoo.
-    :param map: the number of its cluster map.
+    :param map: the number of its cluster map: the newest that it says anywhere.
     :param since: the start of its session, in UTC.
     :param sessions: the id of its session on each ensemble.
     """
@@ -150,33 +151,27 @@ def _read_sessions(client: AdminClient) -> Registrations:
 
 def read_registered(client: AdminClient, sessions: Sequence[str]) -> Registrations:
     """Those of these sessions that are registered, and what they say."""
+    reads = [GetData(f"{CLIENTS}/{name}", None) for name in sessions]
+    requests = (reads[start : start + AT_ONCE] for start in range(0, len(reads), AT_ONCE))
     found: Registrations = []
-    for start in range(0, len(sessions), AT_ONCE):
-        asked = [(name, client.zk.get_async(f"{CLIENTS}/{name}")) for name in sessions[start : start + AT_ONCE]]
-        found += [(name, decode_registration(data)) for name, data in _answers(client, asked)]
+    for path, answer in ask_all(client, requests):
+        if isinstance(answer, NoAuthError):
+            found.append((path.rpartition("/")[2], decode_registration(b"")))
+        elif not isinstance(answer, Exception):  # else its session has ended meanwhile
+            found.append((path.rpartition("/")[2], decode_registration(answer[0])))
     return found
-
-
-def _answers(client: AdminClient, asked: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, bytes]]:
-    for name, answer in asked:
-        try:
-            data = client.wait(f"{CLIENTS}/{name}", answer)[0]
-        except NoNodeError:  # its session has ended meanwhile
-            continue
-        except NoRightError:
-            data = b""
-        yield name, data
 
 
 def _describe(key: object, sessions: Mapping[str, tuple[str, Mapping[str, object]]]) -> RegisteredClient:
     said = next(iter(sessions.values()))[1]
     about = partial(_one_word, said)
+    maps = [each for _, what in sessions.values() if isinstance(each := _one_word(what, "epoch"), int)]
     return RegisteredClient(
         client=key if isinstance(key, str) else None,
         host=about("host"),
         pid=about("pid"),
         version=about("version"),
-        map=about("epoch"),
+        map=max(maps, default=about("epoch")),
         since=about("since"),
         sessions={name: session for name, (session, _) in sessions.items()},
     )

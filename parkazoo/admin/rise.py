@@ -15,6 +15,7 @@ from parkazoo.admin.registrations import (
     RegisteredClient,
     Registrations,
     by_client,
+    read_registered,
     read_sessions,
 )
 from parkazoo.admin.strangers import Lookout, Stranger, describe_strangers
@@ -248,14 +249,26 @@ class Rise:
         return found
 
 
-def find_behind(clients: Mapping[str, AdminClient], published: ClusterMap) -> Waiting | None:
-    """Who has a session on these ensembles and does not say the published map; None: there may be another one."""
-    found = for_each(list(clients.values()), lambda client: _read(client, published))
+Said = dict[str, set[str]]  # by ensemble, the sessions that have said a map
+
+
+def find_behind(
+    clients: Mapping[str, AdminClient], published: ClusterMap, said: Said | None = None
+) -> Waiting | None:
+    """Who has a session on these ensembles and does not say the published map; None: there may be another one.
+
+    :param said: the sessions that have said it before: they are not asked again, for none goes back to an older
+        one. More are added.
+    """
+    known = {} if said is None else said
+    found = for_each(
+        list(clients.values()), lambda client: _read(client, published, known.setdefault(client.name, set()))
+    )
     sessions = {name: each for name, each in zip(clients, found, strict=True) if each is not None}
     if len(sessions) < len(clients):
         return None
-    behind = by_client({name: _behind(each, published.epoch) for name, each in sessions.items()})
-    return Waiting(published.form, published.epoch, behind, sum(map(len, sessions.values())))
+    behind = by_client({name: each.behind for name, each in sessions.items()})
+    return Waiting(published.form, published.epoch, behind, sum(each.sessions for each in sessions.values()))
 
 
 def is_changed(known: ClusterMap, place: Change) -> bool:
@@ -298,19 +311,37 @@ def _verify_not_given_up(before: ClusterMap, newest: ClusterMap) -> None:
         )
 
 
-def _read(client: AdminClient, published: ClusterMap) -> Registrations | None:
+class _Registered(NamedTuple):
+    """On one ensemble.
+
+    :param behind: those that do not say the map. :param sessions: how many there are.
+    """
+
+    behind: Registrations
+    sessions: int
+
+
+def _read(client: AdminClient, published: ClusterMap, said: set[str]) -> _Registered | None:
     """The sessions on an ensemble, read behind its copy of the map on one session.
 
     None if that is not the published one, or the session has ended in between: the next one may be on a server
     that lags, and shows fewer sessions than there were when the copy was written.
+
+    :param said: as for :func:`find_behind`, of this ensemble.
     """
     own = client.zk._session_id
     if judge_copy(client.read(MAP), published).kind is not CopyKind.SAME:
         return None
-    sessions = read_sessions(client)
+    sessions = client.children(CLIENTS)
+    asked = [each for each in sessions if each not in said]
+    registered = read_registered(client, asked)
     if not sessions:
         _verify_room(client, published)
-    return sessions if own is not None and client.zk._session_id == own else None
+    if own is None or client.zk._session_id != own:
+        return None
+    behind = [(session, what) for session, what in registered if not _says(what, published.epoch)]
+    said.update({session for session, _ in registered} - {session for session, _ in behind})
+    return _Registered(behind, len(registered) + len(sessions) - len(asked))
 
 
 def _verify_room(client: AdminClient, known: ClusterMap) -> None:
@@ -319,10 +350,6 @@ def _verify_room(client: AdminClient, known: ClusterMap) -> None:
             f"{_stopped(known)}: {CLIENTS} is gone on {client}, so its clients cannot be seen. Let `parkazoo map "
             "init` make it; then run the same command again"
         )
-
-
-def _behind(sessions: Registrations, epoch: int) -> Registrations:
-    return [(session, said) for session, said in sessions if not _says(said, epoch)]
 
 
 def _says(said: Mapping[str, object], epoch: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unittest
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+from unittest import mock
 
 from kazoo.security import READ_ACL_UNSAFE
 
@@ -18,10 +19,10 @@ from parkazoo.admin.moving.carried import CopyPlan, SeenZnode, Tree, ZnodeChange
 from parkazoo.admin.moving.copying import MovingCopy
 from parkazoo.admin.moving.place import TreePlace
 from parkazoo.admin.moving.term_writes import TermWrites
-from parkazoo.admin.registrations import read_sessions
 from parkazoo.kazoo_private import CheckVersion, SetData
 from parkazoo.protocol import old_place
 from parkazoo.protocol.cluster_map import ClusterMap
+from parkazoo.protocol.map_copies import CopyKind
 from parkazoo.protocol.moving import Moving, mark_of
 from parkazoo.protocol.placement import mirror_path
 from parkazoo.protocol.steps import Operation, WriteRequest
@@ -59,7 +60,11 @@ def unwritten() -> Fault:
         return wrong
 
     def without_copy(right: Right) -> Right:
-        return lambda client, published: read_sessions(client)
+        def wrong(client: AdminClient, published: ClusterMap, said: set[str]) -> Any:
+            with mock.patch.object(rise, "judge_copy", lambda *of: mock.Mock(kind=CopyKind.SAME)):
+                return right(client, published, said)
+
+        return wrong
 
     return together(instead(copies.update_copies, of_the_primary), instead(rise._read, without_copy))
 

@@ -622,9 +622,9 @@ class CalledOffTest(MoveCase):
         steps: list[str] = []
         real = directory_move.find_behind
 
-        def find_behind(clients: Any, published: ClusterMap) -> Any:
+        def find_behind(clients: Any, published: ClusterMap, *said: Any) -> Any:
             """It is behind as long as there is a move."""
-            found = real(clients, published)
+            found = real(clients, published, *said)
             about = RegisteredClient(
                 "0xabc", "web7", 4711, "0.1.0", published.epoch - 1, "now", {self.here: "0xabc"}
             )

@@ -14,7 +14,7 @@ from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.security import ACL, READ_ACL_UNSAFE
 
 from parkazoo.admin.clients import AdminClient, NoRightError
-from parkazoo.admin.moving.place import send
+from parkazoo.admin.many_reads import send
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, Transaction
 from parkazoo.protocol.moving import is_move_mark, is_old_mark, mark_of, old_mark_of
 from parkazoo.protocol.pin import NATIVE_PIN, decode_pin

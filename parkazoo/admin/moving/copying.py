@@ -13,8 +13,9 @@ from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.security import ACL, ANYONE_ID_UNSAFE, OPEN_ACL_UNSAFE, Permissions
 
 from parkazoo.admin.clients import LostError, for_each
+from parkazoo.admin.many_reads import send
 from parkazoo.admin.moving.carried import TOP, CopyPlan, SeenZnode, Tree, ZnodeChange, above, plan
-from parkazoo.admin.moving.place import NOTHING, TreePlace, look, look_at, read, send
+from parkazoo.admin.moving.place import NOTHING, TreePlace, look, look_at, read
 from parkazoo.admin.moving.term_writes import ChangedError, TakenOverError, TermWrites
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, SetACL, SetData, Transaction

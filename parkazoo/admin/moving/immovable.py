@@ -8,8 +8,9 @@ from contextlib import suppress
 from kazoo.exceptions import BadVersionError, NoNodeError
 
 from parkazoo.admin.arguments import arguments_alone
+from parkazoo.admin.many_reads import send
 from parkazoo.admin.moving.carried import SeenZnode, Tree, parent_of
-from parkazoo.admin.moving.place import TreePlace, send
+from parkazoo.admin.moving.place import TreePlace
 from parkazoo.admin.registrations import read_registrations
 from parkazoo.admin.strays import SHOWN
 from parkazoo.admin.verify import verify_names

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
-from kazoo.exceptions import NoAuthError, NoNodeError, UnimplementedError
+from kazoo.exceptions import NoAuthError
 from kazoo.security import ACL
 
-from parkazoo.admin.clients import AdminClient, LostError, UnreadableError
+from parkazoo.admin.clients import AdminClient
+from parkazoo.admin.many_reads import Read, ask_all
 from parkazoo.admin.moving.carried import TOP, SeenZnode, Tree, above, digest_of, parent_of
-from parkazoo.admin.moving.multi_read import MultiRead
 from parkazoo.admin.registrations import read_registered
 from parkazoo.admin.transfer.in_order import creates_of
 from parkazoo.errors import ClusterMapError
@@ -22,27 +21,17 @@ from parkazoo.kazoo_private import GetACL, GetChildren, GetData
 from parkazoo.protocol.placement import shown
 from parkazoo.protocol.registration import CLIENT, format_session, parse_session
 from parkazoo.protocol.rights import is_masked
-from parkazoo.types import AsyncResult, ZnodeStat
+from parkazoo.types import ZnodeStat
 
 MOST_READS = 1000  # in one request
 MOST_BYTES = 1 << 20  # expected in one answer, with the paths of the request
 UNKNOWN_BYTES = 1 << 16  # of a znode that was not seen before
 MOST_NAMES = 10_000
 ACLS_KEPT = 4096
-READS_AT_ONCE = 4  # requests
 MOST_WRITTEN = 500_000
 LEAST_BYTES = 10_000
 NOTHING: Tree = MappingProxyType({})
-Read = GetData | GetChildren | GetACL
 Got = tuple[bytes | None, ZnodeStat]
-
-
-class _SentReads(NamedTuple):
-    """:param is_one: whether all were sent as one request."""
-
-    asked: Sequence[Read]
-    results: Sequence[AsyncResult[Any]]
-    is_one: bool
 
 
 class ImmovableError(ClusterMapError):
@@ -60,7 +49,6 @@ class TreePlace:
     :param path: of the mirror, or of a native directory.
     :param left_out: names directly below that belong to the place and not to the directory.
     :param go_on: called before each request of many; by an error it ends them all.
-    :ivar has_multi_read: until a server says that it does not.
     :ivar is_over: set by another thread when what goes on here is to end.
     """
 
@@ -75,7 +63,6 @@ class TreePlace:
         self.path = path
         self.left_out = left_out
         self.go_on = go_on
-        self.has_multi_read = True
         self.is_over = threading.Event()
 
     @cached_property
@@ -88,13 +75,6 @@ class TreePlace:
 
     def at(self, path: str) -> str:
         return self.path + path
-
-
-def send(client: AdminClient, request: object) -> AsyncResult[Any]:
-    """Sends a request that kazoo's client has no method for."""
-    result: AsyncResult[Any] = client.zk.handler.async_result()
-    client.zk._call(request, result)
-    return result
 
 
 def look(place: TreePlace, before: Tree = NOTHING, written: Tree = NOTHING) -> dict[str, SeenZnode]:
@@ -254,66 +234,15 @@ def _parts(paths: Sequence[str], size: Callable[[str], int], most: int = MOST_NA
 
 def _ask_all(place: TreePlace, requests: Iterable[Sequence[Read]]) -> Iterator[tuple[str, Any]]:
     """Each path below the place with its answer; none for those that are gone. Lost connections are waited for."""
-    waiting: deque[_SentReads] = deque()
     prefix = len(place.path)
 
-    def take() -> Iterator[tuple[str, Any]]:
-        sent = waiting.popleft()
-        try:
-            answers = _answers(place, sent)
-        except LostError:
-            answers = place.client.patiently(lambda: _ask_again(place, sent.asked))
-        for request, answer in zip(sent.asked, answers, strict=True):
-            if not isinstance(answer, Exception):
-                yield request.path[prefix:], answer
-            elif isinstance(answer, NoAuthError):
-                raise place.client.no_right(request.path)
-            elif not isinstance(answer, NoNodeError):
-                raise UnreadableError(f"{request.path} on {place.client}: {answer!r}")
-
-    for asked in requests:
+    def go_on() -> None:
         place.go_on()
         if place.is_over.is_set():
             raise OverError
-        waiting.append(_send(place, asked))
-        if len(waiting) >= READS_AT_ONCE:
-            yield from take()
-    while waiting:
-        yield from take()
 
-
-def _ask_again(place: TreePlace, asked: Sequence[Read]) -> list[Any]:
-    place.client.catch_up()  # it may be another session
-    return _answers(place, _send(place, asked))
-
-
-def _send(place: TreePlace, asked: Sequence[Read]) -> _SentReads:
-    together = tuple(each for each in asked if not isinstance(each, GetACL))
-    if together and place.has_multi_read:
-        return _SentReads(asked, [send(place.client, MultiRead(together))], is_one=True)
-    return _SentReads(asked, [send(place.client, each) for each in asked], is_one=False)
-
-
-def _answers(place: TreePlace, sent: _SentReads) -> list[Any]:
-    """
-    :raises LostError: the connection was lost.
-    """
-    if not sent.is_one:
-        return [
-            _answer(place, request.path, result) for request, result in zip(sent.asked, sent.results, strict=True)
-        ]
-    try:
-        answers: list[Any] = place.client.wait(sent.asked[0].path, sent.results[0])
-    except UnreadableError as error:
-        if not isinstance(error.__cause__, UnimplementedError):
-            raise
-        place.has_multi_read = False  # such a server ends the session, too
-        return place.client.patiently(lambda: _ask_again(place, sent.asked))
-    return answers
-
-
-def _answer(place: TreePlace, path: str, result: AsyncResult[Any]) -> Any:
-    try:
-        return place.client.wait(path, result)
-    except NoNodeError as error:
-        return error
+    for path, answer in ask_all(place.client, requests, go_on):
+        if isinstance(answer, NoAuthError):
+            raise place.client.no_right(path)
+        if not isinstance(answer, Exception):
+            yield path[prefix:], answer

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kazoo.exceptions import NoAuthError, NoNodeError
 
+from parkazoo.admin.many_reads import send
 from parkazoo.admin.moving.at_home import MovingHome, SeenPin
-from parkazoo.admin.moving.place import TreePlace, send
+from parkazoo.admin.moving.place import TreePlace
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import Create, SetData, Transaction
 from parkazoo.protocol.pin import decode_pin

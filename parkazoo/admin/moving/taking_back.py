@@ -8,8 +8,9 @@ from contextlib import suppress
 from kazoo.exceptions import NoNodeError
 
 from parkazoo.admin.clients import AdminClient, LostError
+from parkazoo.admin.many_reads import send
 from parkazoo.admin.moving.carried import TOP
-from parkazoo.admin.moving.place import TreePlace, send, walk
+from parkazoo.admin.moving.place import TreePlace, walk
 from parkazoo.admin.moving.term_writes import ChangedError, TakenOverError, TermWrites
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, Transaction
 from parkazoo.protocol.moving import guard, opening, term_of

@@ -17,7 +17,8 @@ from kazoo.exceptions import (
 
 from parkazoo.admin.all_znodes import Pace
 from parkazoo.admin.clients import UnreadableError
-from parkazoo.admin.moving.place import LEAST_BYTES, ImmovableError, TreePlace, send
+from parkazoo.admin.many_reads import send
+from parkazoo.admin.moving.place import LEAST_BYTES, ImmovableError, TreePlace
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import CheckVersion, Create, Delete, SetACL, SetData, Transaction
 from parkazoo.protocol.placement import shown

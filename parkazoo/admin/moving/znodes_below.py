@@ -10,7 +10,7 @@ from kazoo.exceptions import NoNodeError
 
 from parkazoo.admin.all_znodes import Pace
 from parkazoo.admin.clients import AdminClient, NoRightError
-from parkazoo.admin.moving.place import send
+from parkazoo.admin.many_reads import send
 from parkazoo.kazoo_private import int_struct
 
 
