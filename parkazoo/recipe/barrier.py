@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
 
 from kazoo.exceptions import (
     BadVersionError,
@@ -22,10 +20,9 @@ from kazoo.recipe.barrier import DoubleBarrier as KazooDoubleBarrier
 from kazoo.retry import ForceRetryError
 
 from parkazoo.protocol.steps import failure
+from parkazoo.recipe.barrier_rounds import READY, Ready, joined, read_ready
 from parkazoo.recipe.swept import in_folder
 from parkazoo.recipe.waits import Waiter
-
-READY = "ready"
 
 
 class Barrier(KazooBarrier):
@@ -45,16 +42,6 @@ class Barrier(KazooBarrier):
         return bool(waiter.until(lambda: waiter.watch(self.client.exists, self.path) is None))
 
 
-class _Ready(NamedTuple):
-    """The znode ``ready``.
-
-    :param names: the members of the round; none if kazoo has made it, or if this client may not read it.
-    """
-
-    names: frozenset[str]
-    version: int
-
-
 class DoubleBarrier(KazooDoubleBarrier):
     """Replaces kazoo's DoubleBarrier: same methods, same znodes.
 
@@ -69,7 +56,7 @@ class DoubleBarrier(KazooDoubleBarrier):
 
     _made_in = 0  # the number of the session that made our znode; 0: none has
     _has_seen_none = False  # whether there was no `ready` when we were there
-    _left: _Ready | None = None  # as it was when we began to leave
+    _left: Ready | None = None  # as it was when we began to leave
     _round: frozenset[str] | None = None  # the members that leave with us, when we have looked
 
     def enter(self) -> None:
@@ -165,7 +152,7 @@ class DoubleBarrier(KazooDoubleBarrier):
                 members = {self.node_name}
         return True if self._name_in_ready(ready, members) else None
 
-    def _read_ready(self, waiter: Waiter | None = None) -> _Ready | None:
+    def _read_ready(self, waiter: Waiter | None = None) -> Ready | None:
         """Returns None if there is none."""
         path = f"{self.path}/{READY}"
         stat = waiter.watch(self.client.exists, path) if waiter else self.client.exists(path)
@@ -177,16 +164,16 @@ class DoubleBarrier(KazooDoubleBarrier):
             return None
         except NoAuthError:
             data = b""
-        return _Ready(frozenset((data or b"").decode("utf-8", "replace").split("/")) - {""}, stat.version)
+        return read_ready(data, stat.version)
 
-    def _name_in_ready(self, ready: _Ready | None, members: set[str]) -> bool:
+    def _name_in_ready(self, ready: Ready | None, members: set[str]) -> bool:
         """Adds members to ``ready``, or makes it; returns False if it has changed since it was read."""
         path = f"{self.path}/{READY}"
         try:
             if ready is None:
-                self.client.create(path, _joined(members))
+                self.client.create(path, joined(members))
             else:
-                self._set_ready(path, _joined(ready.names | members), ready.version)
+                self._set_ready(path, joined(ready.names | members), ready.version)
         except (NodeExistsError, BadVersionError):
             return False
         except NoNodeError:
@@ -245,7 +232,3 @@ class DoubleBarrier(KazooDoubleBarrier):
     def _best_effort_cleanup(self) -> None:
         with suppress(KazooException):
             super()._best_effort_cleanup()
-
-
-def _joined(members: Iterable[str]) -> bytes:
-    return "/".join(sorted(members)).encode()

@@ -14,6 +14,7 @@ from tests.aio.strikes import StrikeCase
 BARRIER = "/barriers/a"
 TASK = "/tasks/a"
 READY = f"{TASK}/ready"
+MOVED_ZXID = 10_000
 
 
 class TestStruck(StrikeCase):
@@ -106,6 +107,41 @@ class TestBarrier(AioCase):
         await zk.stop()
         with self.assertRaises(ConnectionClosedError):
             await task
+
+
+class TestMoved(AioCase):
+    """Znodes of a barrier that has moved have other zxids, in any order."""
+
+    ensembles = 1
+
+    async def test_it_moves(self) -> None:
+        clients = [await self.started() for _ in range(3)]
+        await clients[0].create(READY, b"gone", makepath=True)  # of members that were killed
+        members = [each.DoubleBarrier(TASK, 3) for each in clients]
+        entering = [await self.begin(clients[0], members[0].enter())]
+        await asyncio.gather(*entering, *(each.enter() for each in members[1:]))
+        leaving = [await self.begin(clients[0], members[0].leave())]
+        await asyncio.gather(*leaving, *(each.leave() for each in members[1:]))
+        self.assertEqual(await clients[0].get_children(TASK), [])
+
+    async def begin(self, zk: Any, work: Any) -> asyncio.Task[None]:
+        """Returns when it waits, and has looked again behind a move and a lost connection."""
+        task = asyncio.create_task(work)
+        await until(lambda: task.done() or is_watching(zk), "it waits")
+        nodes = self.cluster.model.nodes[0]
+        for path in [each for each in nodes if each.startswith(f"{TASK}/")]:
+            nodes[path] = nodes[path]._replace(czxid=MOVED_ZXID - nodes[path].czxid)
+        states: list[str] = []
+        zk.add_listener(states.append)
+        self.cluster.cut(0)
+        await until(lambda: states == ["SUSPENDED", "CONNECTED"], "it is back")
+        await until(lambda: task.done() or is_watching(zk), "it waits again")
+        self.assertFalse(task.done())
+        return task
+
+
+def is_watching(zk: Any) -> bool:
+    return any(path.startswith(TASK) for member in zk._session.roster.members for path, _ in member.data_watches())
 
 
 class TestDoubleBarrier(AioCase):

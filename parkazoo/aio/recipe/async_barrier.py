@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 import uuid
 from contextlib import suppress
 from types import TracebackType
 
-from kazoo.exceptions import NodeExistsError, NoNodeError, RolledBackError, RuntimeInconsistency
+from kazoo.exceptions import BadVersionError, NoAuthError, NodeExistsError, NoNodeError
 from kazoo.protocol.states import EventType
 
 from parkazoo.aio.recipe.own_znode import OwnZnode
@@ -18,9 +17,8 @@ from parkazoo.aio.tending import Tending
 from parkazoo.kazoo_private import normpath
 from parkazoo.protocol.asking import check_path
 from parkazoo.protocol.placement import join
-from parkazoo.types import ZnodeStat
-
-READY_NAME = "ready"
+from parkazoo.protocol.steps import failure
+from parkazoo.recipe.barrier_rounds import READY, Ready, joined, read_ready
 
 
 class AsyncBarrier:
@@ -136,22 +134,27 @@ class AsyncDoubleBarrier:
 
 
 class _Entry:
-    """The way of one member into a barrier.
+    """The way of one member into a barrier. Its znode has one name, in whichever session.
 
-    :ivar own: its znode.
+    :ivar own: that znode.
     """
 
     def __init__(self, client: Tending, path: str, num_clients: int, data: bytes) -> None:
-        self.own = OwnZnode(client, join(path, uuid.uuid4().hex), data)
         self._client = client
         self._path = path
         self._num_clients = num_clients
         self._data = data
-        self._before: int | None = None  # the zxid of the `ready` that was there at the beginning; 0: none was
+        self._name = uuid.uuid4().hex
+        self._has_seen_none = False  # whether there was no `ready` when this was there
+        self._has_seen_it_come = False
+        self._renew()
+
+    def _renew(self) -> None:
+        self.own = OwnZnode(self._client, join(self._path, self._name), self._data)
 
     async def enter(self) -> None:
         while True:
-            if not self.own.is_of_now:  # what is left of an earlier session would be counted
+            if not self.own.is_of_now:
                 await self.own.withdraw()
                 self._renew()
             with Sight(self._client) as sight:
@@ -162,52 +165,58 @@ class _Entry:
                     continue
                 if has_entered and self.own.is_of_now:
                     return
-                if not has_entered:
+                if has_entered is False:
                     await sight.change()
-                    if EventType.CREATED in sight.told:  # a `ready` that was not there when this was
-                        return
+                    self._has_seen_it_come |= EventType.CREATED in sight.told
 
-    def _renew(self) -> None:
-        self.own = OwnZnode(self._client, join(self._path, uuid.uuid4().hex), self._data)
-
-    async def _has_entered(self, sight: Sight) -> bool:
-        """Whether this member is in a round. Then `ready` is younger than this member."""
-        own = await self.own.make()
-        ready = await sight.read(self._client.exists_async, join(self._path, READY_NAME))
-        stat = await self._client.exists(own)
-        if stat is None:
-            raise NoNodeError
-        if ready is not None and stat.czxid < ready.czxid:
-            return True
-        zxid = 0 if ready is None else ready.czxid
-        if self._before is None:
-            self._before = zxid
-        # Who has lost its session since it began to enter was counted with the znode that it had then.
-        if zxid <= self._before:
-            names = {*await self._client.get_children(self._path)}
-            if len(names - {READY_NAME}) < self._num_clients:
-                return False
-        return await self._make_ready(is_there=ready is not None)
-
-    async def _make_ready(self, is_there: bool) -> bool:
-        """Make `ready`, anew if it exists, in one transaction: others would see none, and wait for one.
-
-        :returns: False if another member has just deleted it.
+    async def _has_entered(self, sight: Sight) -> bool | None:
+        """Whether this member is in a round, as :class:`parkazoo.recipe.barrier.DoubleBarrier` finds it; None if
+        ``ready`` has changed meanwhile.
         """
-        path = join(self._path, READY_NAME)
-        if not is_there:
-            with suppress(NodeExistsError):
-                await self._client.create(path)
+        await self.own.make()
+        ready = await _read_ready(self._client, self._path, sight)
+        if ready is not None and self._name in ready.names:
             return True
-        renewal = self._client.transaction()
-        renewal.delete(path)
-        renewal.create(path)
-        for result in await renewal.commit():
-            if isinstance(result, NoNodeError):
+        was_there = self._has_seen_it_come or (ready is not None and self._has_seen_none)
+        self._has_seen_none |= ready is None
+        if was_there and ready is None:
+            return True  # kazoo's members have begun to leave
+        members = {*await self._client.get_children(self._path)} - {READY}
+        if self._name not in members:
+            raise NoNodeError
+        if len(members) < self._num_clients:
+            if not was_there:
                 return False
-            if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
-                raise result
+            if ready is not None and ready.names:  # others may wait for the next round
+                members = {self._name}
+        return True if await self._name_in_ready(ready, members) else None
+
+    async def _name_in_ready(self, ready: Ready | None, members: set[str]) -> bool:
+        """Adds members to ``ready``, or makes it; returns False if it has changed since it was read."""
+        path = join(self._path, READY)
+        try:
+            if ready is None:
+                await self._client.create(path, joined(members))
+            else:
+                await self._set_ready(path, joined(ready.names | members), ready.version)
+        except (NodeExistsError, BadVersionError):
+            return False
+        except NoNodeError:
+            if ready is None:  # the folder is gone
+                raise
+            return False
         return True
+
+    async def _set_ready(self, path: str, data: bytes, version: int) -> None:
+        try:
+            await self._client.set(path, data, version)
+        except NoAuthError:  # of a member with another identity; but who may make and delete here may replace it
+            replacement = self._client.transaction()
+            replacement.delete(path, version)
+            replacement.create(path, data)
+            _, error = failure(await replacement.commit())
+            if error is not None:
+                raise error from None
 
 
 class _Exit:
@@ -217,7 +226,8 @@ class _Exit:
         self._client = client
         self._path = path
         self._own = own
-        self._round: dict[str, int] | None = None  # names, and zxids of their creates
+        self._left: Ready | None = None  # as it was at the beginning
+        self._round: frozenset[str] | None = None  # the members that leave with this one, when it has looked
 
     async def leave(self) -> None:
         try:
@@ -238,31 +248,45 @@ class _Exit:
             names = await self._client.get_children(self._path)
         except NoNodeError:
             return True
+        members, own = sorted({*names} - {READY}), self._own.name
         if self._round is None:
-            self._round = await self._find_round(names)
-        members, own = sorted({*names} - {READY_NAME}), self._own.name
+            # Others wait for the next round: if we waited for one, and it for us, nobody would go on.
+            self._left = ready = await _read_ready(self._client, self._path) if READY in names else None
+            is_ours = ready is not None and own in ready.names
+            self._round = ready.names if ready is not None and is_ours else frozenset(members)
         is_first = members[:1] == [own]
         if not is_first and own in members:
             await self._delete(own)
-        others = [name for name in members if name != own]
+        others = [name for name in members if name != own and name in self._round]
         for name in reversed(others) if is_first else others:
-            if self._is_of_round(name, await sight.read(self._client.exists_async, join(self._path, name))):
+            if await sight.read(self._client.exists_async, join(self._path, name)) is not None:
                 return False
-        if self._is_of_round(READY_NAME, await self._client.exists(join(self._path, READY_NAME))):
-            await self._delete(READY_NAME)
+        await self._delete_ready()
         if is_first:
             await self._delete(own)
         return True
 
-    async def _find_round(self, names: list[str]) -> dict[str, int]:
-        """A younger member waits for the next round: if we waited for it, and it for us, nobody would go on."""
-        stats = await asyncio.gather(*(self._client.exists_async(join(self._path, name)) for name in names))
-        zxids = {name: stat.czxid for name, stat in zip(names, stats, strict=True) if stat is not None}
-        return {name: zxid for name, zxid in zxids.items() if zxid <= zxids.get(READY_NAME, zxid)}
+    async def _delete_ready(self) -> None:
+        """Unless it is of the next round too: who is named there has yet to see it."""
+        if self._left is not None and await _read_ready(self._client, self._path) == self._left:
+            with suppress(BadVersionError):
+                await self._delete(READY, self._left.version)
 
-    def _is_of_round(self, name: str, stat: ZnodeStat | None) -> bool:
-        return stat is not None and stat.czxid == (self._round or {}).get(name)
-
-    async def _delete(self, name: str) -> None:
+    async def _delete(self, name: str, version: int = -1) -> None:
         with suppress(NoNodeError):
-            await self._client.delete(join(self._path, name))
+            await self._client.delete(join(self._path, name), version)
+
+
+async def _read_ready(client: Tending, path: str, sight: Sight | None = None) -> Ready | None:
+    """Returns None if there is none."""
+    exists = client.exists_async
+    stat = await (exists(join(path, READY)) if sight is None else sight.read(exists, join(path, READY)))
+    if stat is None:
+        return None
+    try:
+        data, stat = await client.get(join(path, READY))
+    except NoNodeError:
+        return None
+    except NoAuthError:
+        data = b""
+    return read_ready(data, stat.version)
