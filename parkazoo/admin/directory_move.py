@@ -221,6 +221,7 @@ class DirectoryMove:
     :ivar begun: the move whose copy, or old place, this command writes to.
     :ivar entered: the move that this command has put into the map, until it takes it out.
     :ivar reasons: why moves were called off.
+    :ivar sessions: how many the source had, when all were waited for last.
     """
 
     path: str
@@ -236,6 +237,7 @@ class DirectoryMove:
     begun: Moving | None = None
     entered: str = ""
     reasons: list[str] = field(default_factory=list)
+    sessions: int = 0
     is_waiting: bool = False
     losses: int = 0
 
@@ -474,8 +476,9 @@ class DirectoryMove:
         except ClusterMapError:
             self._take_back(home, move.name, client)
             raise
-        if published is not None:
-            self._hold(published, move, home, is_fresh=True)
+        if published is not None and published.move is not None:
+            self.begun = published.move
+            self._hold(published, published.move, home, is_fresh=True)
         else:
             self._take_back(home, move.name, client)
 
@@ -483,6 +486,7 @@ class DirectoryMove:
         """The map with this move; None: another command was faster."""
         self.held_s[move.name] = time.monotonic()
         self.entered = move.name
+        move = move._replace(clients=max(1, self.sessions))
         # Clients with a session on other ensembles than the source need not hurry, so that no one else's need to.
         first = {name: self.clients[name] for name in (known.bootstrap, move.source)}
         published = self._publish(known, lambda newest: newest if newest.move else newest.with_move(move), first)
@@ -503,6 +507,7 @@ class DirectoryMove:
             known = update_copies(self.clients, known.bootstrap).map
             waiting = find_behind({source: self.clients[source]}, known)
             if waiting is not None and not waiting.behind:
+                self.sessions = waiting.sessions
                 return known
             if waiting is not None:
                 self.rise.on_wait(waiting)

@@ -27,6 +27,24 @@ from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.types.znodes import Watch
 
 
+def moving_watches(port: RequestPort, old: str, is_native: bool) -> list[tuple[bool, str, Watch]]:
+    """Those where the children of a directory are, or have been, that have not fired.
+
+    :param old: the path of the mirror, or of the home if the directory is native.
+    :returns: whether each is on children, where it is, and which.
+    """
+    of_data, of_children = port.data_watches(), port.child_watches()
+    both = [*((False, *each) for each in of_data), *((True, *each) for each in of_children)]
+    return [each for each in both if _moves(*each[:2], old, is_native)]
+
+
+def _moves(is_of_children: bool, path: str, old: str, is_native: bool) -> bool:
+    if is_native:
+        below = path.startswith(old + "/") and path.removeprefix(old + "/").split("/", 1)[0] not in OURS
+        return below or (is_of_children and path == old)
+    return path == old or path.startswith(old + "/")
+
+
 class Carrying:
     """Carries over the watches of one directory. All of it is on the loop.
 
@@ -67,16 +85,7 @@ class Carrying:
 
     def _left(self) -> list[tuple[bool, str, Watch]]:
         """The watches that have not fired."""
-        of_data, of_children = self._from.data_watches(), self._from.child_watches()
-        both = [*((False, *each) for each in of_data), *((True, *each) for each in of_children)]
-        return [each for each in both if self._has_moved(*each[:2])]
-
-    def _has_moved(self, is_of_children: bool, path: str) -> bool:
-        old = self._old.path
-        if self._old == self._d.home:
-            below = path.startswith(old + "/") and path.removeprefix(old + "/").split("/", 1)[0] not in OURS
-            return below or (is_of_children and path == old)
-        return path == old or path.startswith(old + "/")
+        return moving_watches(self._from, self._old.path, self._old == self._d.home)
 
     def _have_heard(self, answer: object) -> None:
         """If the connection was lost in place of an answer, all that was left there has been told NONE."""

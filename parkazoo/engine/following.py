@@ -75,6 +75,11 @@ class Following(Generic[MemberT]):
         """Whether the client goes from one form of the map to the next."""
         return self._form_change is not None
 
+    @property
+    def has_moving_watches(self) -> bool:
+        """Whether the client has watches where a directory moves."""
+        return self._moves.has_watches
+
     def unready(self, name: str) -> Exception | None:
         """See :meth:`parkazoo.engine.ports.Owner.unready`.
 

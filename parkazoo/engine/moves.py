@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic
 
-from parkazoo.engine.carrying import Carrying
+from parkazoo.engine.carrying import Carrying, moving_watches
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.holding import Holding
 from parkazoo.engine.owning import Owning
@@ -18,7 +18,7 @@ from parkazoo.engine.ports import MemberT, Runtime
 from parkazoo.engine.roster import Roster
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.hold import Hold
-from parkazoo.protocol.moving import opening
+from parkazoo.protocol.moving import NATIVE, opening
 from parkazoo.protocol.placement import Directory, Place
 
 
@@ -106,6 +106,16 @@ class Moves(Generic[MemberT]):
         """Have watches follow the children of a directory that has moved."""
         old, _ = self._places_of(holding)
         Carrying(self._runtime, self._driver, self._roster.ports, self._client_state, d, old, holding.end)
+
+    @property
+    def has_watches(self) -> bool:
+        """Whether there are some where a directory moves."""
+        holding = self._holding
+        if holding is None or holding.hold.is_over:
+            return False
+        old, _ = self._places_of(holding)
+        is_native = holding.hold.moving.generation == NATIVE
+        return bool(moving_watches(self._roster.ports[old.ensemble], old.path, is_native))
 
     def _places_of(self, holding: Holding) -> tuple[Place, Place]:
         """Where the children have been, and where they go."""

@@ -183,6 +183,9 @@ class MemberPort(RequestPort, Protocol):
     def drop_watches(self, state: str) -> None:
         """Call every watch with the event NONE and this KeeperState, once, and forget it."""
 
+    def read_map(self) -> None:
+        """On the loop: read the copy of the map, and have its owner take it."""
+
     def describe_troubles(self) -> str:
         """Each server, and why the last attempt to connect to it failed."""
 
@@ -221,8 +224,11 @@ class Owner(Protocol[MemberT_contra]):
     def take_copy(self, member: MemberT_contra, copy: DataAnswer, server: str) -> Exception | None:
         """As :meth:`recognize`, behind the registration: the copy is not older than the one that made room for it.
 
-        A newer map is the client's from now on. Called again whenever the copy has changed.
+        A newer map is the client's from now on. Called again whenever the copy has been read again.
         """
+
+    def map_told(self, member: MemberT_contra) -> None:
+        """The copy has changed: have the member read it, now or soon."""
 
     def take_config(self, member: MemberT_contra, config: DataAnswer) -> None:
         """Called at the end of each connection's handshake, and whenever the znode has changed.

@@ -9,8 +9,10 @@ from typing import Generic
 from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import KeeperState
 
+from parkazoo.engine.map_events import CallLater, some_time_later
 from parkazoo.engine.ports import Client, MemberT, OnAnswer, Runtime
 from parkazoo.kazoo_private import Create, SetData
+from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.registration import registration_path
 from parkazoo.protocol.standing import Standing
 
@@ -22,16 +24,29 @@ class Registering(Generic[MemberT]):
 
     :param number: to go on with; None: a new one.
     :ivar number: the client's id where there are several ensembles. Where there is one, it is the session's there.
-    :ivar epoch: of the map by which all operations work.
+    :ivar said: the map by which all operations work; None: there is none yet.
     """
 
-    def __init__(self, client: Client, runtime: Runtime, standing: Standing[MemberT], number: int | None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        runtime: Runtime,
+        standing: Standing[MemberT],
+        number: int | None,
+        call_later: CallLater,
+    ) -> None:
         self._client = client
         self._runtime = runtime
         self._standing = standing
+        self._call_later = call_later
         self._registered: dict[MemberT, int] = {}  # with which epoch of the map
         self.number = runtime.new_number() if number is None else number
-        self.epoch = 0
+        self.said: ClusterMap | None = None
+
+    @property
+    def epoch(self) -> int:
+        """What the registrations say."""
+        return 0 if self.said is None else self.said.epoch
 
     def renumber(self) -> None:
         """The client is another one from now on."""
@@ -50,11 +65,18 @@ class Registering(Generic[MemberT]):
     def _request(self, session: int, is_one: bool) -> Create:
         return self._client.registration(session, session if is_one else self.number, self.epoch)
 
-    def acknowledge(self, epoch: int, members: Iterable[MemberT], is_one: bool) -> None:
-        """Have each session that is registered say an epoch: nothing is under way by an older map."""
-        self.epoch = epoch
+    def acknowledge(self, newest: ClusterMap, members: Iterable[MemberT], is_one: bool) -> None:
+        """Have each session that is registered say a map: nothing is under way by an older one.
+
+        For a step of a move a command waits where the children have been. Everywhere else it is said later.
+        """
+        source = "" if self.said is None else newest.source_of_step(self.said)
+        self.said = newest
         for member in members:
-            self.register_again(member, is_one)
+            if source in ("", member.name):
+                self.register_again(member, is_one)
+            else:
+                self._call_later(some_time_later(), partial(self.register_again, member, is_one))
 
     def register_again(self, member: MemberT, is_one: bool) -> None:
         """Have a session say the epoch, if it has registered with an older one."""

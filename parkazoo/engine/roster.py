@@ -199,7 +199,7 @@ class Roster(Generic[MemberT]):
             self._owner.fail(error)
             return error
         assert self.cluster_map is not None
-        self._registering.epoch = self.cluster_map.epoch
+        self._registering.said = self.cluster_map
         self._settle(self.first, name)
         self._warn_of_strangers(self.cluster_map)
         self.placement = self.cluster_map.make_placement()

@@ -16,6 +16,7 @@ from parkazoo.engine.following import Following
 from parkazoo.engine.form_change import POLL_S
 from parkazoo.engine.gate import Gate
 from parkazoo.engine.lasting import Lasting
+from parkazoo.engine.map_events import MapEvents
 from parkazoo.engine.observed import ObservedOperations
 from parkazoo.engine.parting import Parting
 from parkazoo.engine.ports import Client, MemberT, OnAnswer, Reply, Runtime, Timer
@@ -81,9 +82,13 @@ class Session(Generic[MemberT]):
         self.watching: Watching | None = None
         self._lasting: Lasting | None = None  # once it is open
         self._standing: Standing[MemberT] = Standing()
-        self.registering = Registering(client, runtime, self._standing, None if resume is None else resume[0])
+        number = None if resume is None else resume[0]
+        self.registering = Registering(client, runtime, self._standing, number, self._call_later)
         self.roster = Roster(self, client, runtime, make_member, resume, self._standing, self.registering)
         self._following: Following[MemberT] | None = None  # once it is open
+        self._map_events: MapEvents[MemberT] = MapEvents(
+            self._call_later, lambda: self.roster.cluster_map, self._is_connected, self._must_hurry
+        )
         self._when_over: deque[Callable[[], None]] = deque()
         self._active = 0  # members whose connection has not ended
         self._patience: Timer | None = None  # while the client is suspended
@@ -321,7 +326,10 @@ class Session(Generic[MemberT]):
         self, member: MemberT, record: DataAnswer, copy: DataAnswer | None, server: str
     ) -> Exception | None:
         """See :meth:`parkazoo.engine.ports.Owner.recognize`."""
-        return self.roster.recognize(member, record, copy, server)
+        trouble = self.roster.recognize(member, record, copy, server)
+        if copy is not None and trouble is None:
+            self._map_events.have_read(member)
+        return trouble
 
     def registration(self, member: MemberT, session: int) -> Create:
         """See :meth:`parkazoo.engine.ports.Owner.registration`."""
@@ -333,7 +341,14 @@ class Session(Generic[MemberT]):
 
     def take_copy(self, member: MemberT, copy: DataAnswer, server: str) -> Exception | None:
         """See :meth:`parkazoo.engine.ports.Owner.take_copy`."""
-        return self.roster.take_copy(member, copy, server)
+        trouble = self.roster.take_copy(member, copy, server)
+        if trouble is None:
+            self._map_events.have_read(member)
+        return trouble
+
+    def map_told(self, member: MemberT) -> None:
+        """See :meth:`parkazoo.engine.ports.Owner.map_told`."""
+        self._map_events.told(member)
 
     def take_config(self, member: MemberT, config: DataAnswer) -> None:
         """See :meth:`parkazoo.engine.ports.Owner.take_config`."""
@@ -375,7 +390,22 @@ class Session(Generic[MemberT]):
         """Nothing is under way by an older map."""
         roster = self.roster
         assert roster.cluster_map is not None
-        self.registering.acknowledge(roster.cluster_map.epoch, roster.members, roster.has_stayed_one)
+        self.registering.acknowledge(roster.cluster_map, roster.members, roster.has_stayed_one)
+
+    def _call_later(self, delay_s: float, call: Callable[[], None]) -> None:
+        """On the loop: make a call after that time, unless the session stops before."""
+        self._runtime.call_later(delay_s, partial(self._unless_stopping, call))
+
+    def _unless_stopping(self, call: Callable[[], None]) -> None:
+        if not self.is_stopping:
+            call()
+
+    def _is_connected(self, name: str) -> bool:
+        return any(self._standing.is_connected(member) for member in self.roster.members if member.name == name)
+
+    def _must_hurry(self) -> bool:
+        """Whether the client has something to do when a directory has moved."""
+        return self._following is not None and self._following.has_moving_watches
 
     # ---- states ----------------------------------------------------------------------------------
 

@@ -35,7 +35,8 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from ipaddress import IPv6Address
 from typing import ClassVar
 from weakref import WeakValueDictionary
@@ -351,6 +352,13 @@ class ClusterMap:
         """The name of the last move that has begun. Older operations may know another place of the directory."""
         return self.moved if self.move is None else self.move.name
 
+    def source_of_step(self, before: ClusterMap) -> str:
+        """Of the map's move, or of the one before, if nothing but moves has changed since `before`; else empty."""
+        move = self.move or before.move
+        if move is None or any(getattr(self, name) != getattr(before, name) for name in BESIDE_MOVES):
+            return ""
+        return move.source
+
     def make_placement(self) -> Placement:
         """Where znodes live by the first epoch; the ensembles' indexes are positions in :attr:`names`.
 
@@ -398,12 +406,16 @@ class ClusterMap:
 
     @classmethod
     def from_json(cls, data: bytes | None) -> ClusterMap:
-        """Parse what ``/parkazoo/map`` holds.
+        """Parse what ``/parkazoo/map`` holds. The clients of a process share the map.
 
         :raises ClusterMapError: if it is damaged, of another format, or breaks an invariant.
         """
+        return _parsed(data or b"")
+
+    @classmethod
+    def _parse(cls, data: bytes) -> ClusterMap:
         try:
-            document = json.loads((data or b"").decode(), object_pairs_hook=unique_keys)
+            document = json.loads(data.decode(), object_pairs_hook=unique_keys)
         except (ValueError, RecursionError) as error:
             raise ClusterMapError(f"it is damaged (not JSON: {error})") from None
         if not isinstance(document, dict):
@@ -450,6 +462,14 @@ class ClusterMap:
             move=move,
             moved=typed(document, "moved", str),
         )
+
+
+BESIDE_MOVES = [each.name for each in fields(ClusterMap) if each.name not in ("epoch", "move", "moved")]
+
+
+@lru_cache(2)  # that of now, and that of before
+def _parsed(data: bytes) -> ClusterMap:
+    return ClusterMap._parse(data)
 
 
 def describe_record(record: bytes) -> str:

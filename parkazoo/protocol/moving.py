@@ -1,11 +1,13 @@
 """A directory whose children move to another ensemble: what the map says of it, and the znodes of a move.
 
-    "move": {"directory": "/app/jobs", "move": "1f0c...", "from": ["a", ""], "to": "b", "phase": "hold"}
+    "move": {"directory": "/app/jobs", "move": "1f0c...", "from": ["a", ""], "to": "b", "phase": "hold",
+             "clients": 250}
 
 A move has a name, 32 hexadecimal digits that are never used twice. It is the generation of the mirror that it
 makes. ``from`` is where the children are before: the ensemble, and the mirror's generation, or "native" if they
 are children of their home. The phase "hold" ends with the mark of the move, a child of the pin: whoever deletes it
-has decided. Behind a switch the phase is "moved", and an old mark keeps the data of the pin before.
+has decided. Behind a switch the phase is "moved", and an old mark keeps the data of the pin before. If there is
+``clients``, so many had a session on the source: those whom the next map does not concern read it in turns.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ MOVES = ROOT + "/moves"  # on the ensemble that gets the children
 NATIVE = "native"  # in place of a generation
 HOLD, MOVED = "hold", "moved"
 MARK, OLD = ".move", ".old"  # end the names of a move's marks
-KEYS_OF_MOVE = frozenset({"directory", "move", "from", "to", "phase"})
+MANY = "clients"
+KEYS_OF_MOVE = frozenset({"directory", "move", "from", "to", "phase", MANY})
 IN_MOVE = " in 'move'"
 
 
@@ -33,6 +36,7 @@ class Moving(NamedTuple):
     :param generation: of their mirror there; NATIVE: they are below their home.
     :param target: the name of the ensemble that gets them.
     :param has_switched: the children are there.
+    :param clients: how many have a session on the source, when the move begins; 0: that is not known.
     """
 
     directory: str
@@ -41,6 +45,7 @@ class Moving(NamedTuple):
     generation: str
     target: str
     has_switched: bool = False
+    clients: int = 0
 
     def verify(self, ensembles: Container[str]) -> None:
         """:raises ClusterMapError: it can be none, among these ensembles."""
@@ -68,18 +73,22 @@ class Moving(NamedTuple):
         return old, Place(names.index(self.target), mirror_path(self.directory, self.name))
 
     def to_document(self) -> dict[str, object]:
-        return {
+        document: dict[str, object] = {
             "directory": self.directory,
             "move": self.name,
             "from": [self.source, self.generation],
             "to": self.target,
             "phase": MOVED if self.has_switched else HOLD,
         }
+        return {**document, MANY: self.clients} if self.clients else document
 
 
 def read_move(document: dict[str, object]) -> Moving:
     """:raises ClusterMapError: it is damaged, or made by a later ParKazoo."""
-    verify_keys(document, KEYS_OF_MOVE, IN_MOVE)
+    clients = typed(document, MANY, int, IN_MOVE) if MANY in document else 0
+    if MANY in document and clients < 1:
+        raise ClusterMapError(f"it is damaged ({MANY!r}{IN_MOVE} is {clients})")
+    verify_keys({MANY: 0, **document}, KEYS_OF_MOVE, IN_MOVE)
     before, phase = typed(document, "from", list, IN_MOVE), typed(document, "phase", str, IN_MOVE)
     if [type(each) for each in before] != [str, str]:
         raise ClusterMapError(f"it is damaged ('from'{IN_MOVE} is {quoted(before)})")
@@ -87,7 +96,7 @@ def read_move(document: dict[str, object]) -> Moving:
         raise ClusterMapError(f"it is damaged ('phase'{IN_MOVE} is {quoted(phase)})")
     directory, name, target = (typed(document, key, str, IN_MOVE) for key in ("directory", "move", "to"))
     source, generation = before
-    return Moving(directory, name, source, generation, target, phase == MOVED)
+    return Moving(directory, name, source, generation, target, phase == MOVED, clients)
 
 
 def guard(move: str) -> str:

@@ -30,7 +30,7 @@ from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
 from parkazoo.protocol.holdings import Holdings, leaves_ephemeral, leaves_watch
 from parkazoo.protocol.lasting_watch import LastingWatch
 from parkazoo.protocol.newer_requests import AddWatch, SetWatches2
-from parkazoo.protocol.placement import directory_of_pin, shown
+from parkazoo.protocol.placement import MAP, directory_of_pin, shown
 from parkazoo.protocol.server_list import CONFIG, Server
 from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, kazoo_state
 from parkazoo.protocol.steps import DataAnswer, WatchRequest, WireRequest
@@ -279,6 +279,16 @@ class Member:
 
     def read_again(self, path: str) -> None:
         """On the loop: one of the OWN_PATHS has changed."""
+        if path == MAP:
+            self.owner.map_told(self)
+        else:
+            self._read_own(path)
+
+    def read_map(self) -> None:
+        """See :meth:`parkazoo.engine.ports.MemberPort.read_map`."""
+        self._read_own(MAP)
+
+    def _read_own(self, path: str) -> None:
         self.submit(OwnRead(path, None), OnAnswer(partial(self._have_read_again, path)))
 
     def _have_read_again(self, path: str, answer: DataAnswer) -> None:

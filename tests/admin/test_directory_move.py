@@ -346,6 +346,30 @@ class TestMove(MoveCase):
         self.assert_whole("b")
         self.assertEqual(set(rates), {(1e6, False), (math.inf, True)})
 
+    def test_who_takes_turns(self) -> None:
+        """The map says how many clients had a session on the source, until the move has ended."""
+        counts: list[int] = []
+
+        def between() -> None:
+            self.worker.goes_on()
+            move = self.worker.map_on("a").move
+            if move is not None:
+                counts.append(move.clients)
+
+        data = encode_registration(WORKER + 1, {"epoch": GROWN.epoch + 9})
+        registered = Create(registration_path(WORKER + 1), data, OPEN_ACL_UNSAFE, EPHEMERAL)
+        for ensemble in self.ensembles.values():
+            ensemble.between = between
+        self.move("b")
+        self.assertEqual(set(counts), {1})
+        counts.clear()
+        self.ensembles["b"].write(registered, session=WORKER + 1)
+        self.move("a")
+        self.assertEqual(set(counts), {2})
+        for ensemble in self.ensembles.values():
+            ensemble.between = lambda: None
+        self.assert_whole("a")
+
     def test_steps(self) -> None:
         with self.worker_works():
             self.move()

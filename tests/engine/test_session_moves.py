@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from kazoo.exceptions import (
 )
 
 from parkazoo.engine.holding import MOST_LOOKS, MOST_PAUSE_S
+from parkazoo.engine.map_events import LATER_S, MOST_TURNS, TURN_S
 from parkazoo.kazoo_private import Create, Delete, Exists, GetData, SetData
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.moving import Moving, mark_of, old_mark_of
@@ -87,9 +89,9 @@ class TestMoves(FormTest):
         self.hear(client, self.home)
         client.runtime.turn(0.02)
 
-    def announce(self, client: Client) -> Moving:
+    def announce(self, client: Client, clients: int = 0) -> Moving:
         self.data[MARK] = b""
-        move = Moving(D, NAME, self.source, "", self.target)
+        move = Moving(D, NAME, self.source, "", self.target, clients=clients)
         self.say(client, move)
         return move
 
@@ -104,6 +106,15 @@ class TestMoves(FormTest):
         client.runtime.turn(0.02)
         return result
 
+    def said_at_source(self, client: Client) -> int:
+        return self.said(client)[self.source][1]
+
+    def assert_said(self, client: Client, epoch: int) -> None:
+        """Where the children have been at once; everywhere later."""
+        self.assertEqual(self.said_at_source(client), epoch)
+        client.runtime.turn(2 * LATER_S)
+        self.assertEqual(self.epochs(client), [epoch] * 3)
+
     def looks(self, client: Client) -> int:
         return sum(isinstance(each, Exists) and each.path == MARK for each in client.ensembles[self.home].seen)
 
@@ -111,7 +122,7 @@ class TestMoves(FormTest):
         client = self.at_work()
         self.assertEqual(self.get(client).value[0], b"old")
         self.announce(client)
-        self.assertEqual(self.epochs(client), [3, 3, 3])
+        self.assert_said(client, 3)
         seen = len(client.ensembles[self.source].seen)
         held, other = self.get(client), self.get(client, D)
         self.assertEqual(held.told, [])
@@ -125,6 +136,40 @@ class TestMoves(FormTest):
         self.assertEqual(len(client.ensembles[self.source].seen), seen)
         self.assertEqual(client.states, [])
 
+    def test_turns(self) -> None:
+        """Of the next map, for a client that has nothing to do there; its operations wait for no turn."""
+        for is_watched in (False, True):
+            with self.subTest(is_watched=is_watched):
+                client = self.at_work()
+                move = self.announce(client, clients=MOST_TURNS)
+                self.assertEqual(self.said_at_source(client), 3)
+                if is_watched:
+                    client[self.source].watches.append((f"{OLD}/x", print))
+                self.switch(client)
+                client.map = client.map.with_move(move._replace(has_switched=True))
+                for name, ensemble in client.ensembles.items():
+                    ensemble.data[MAP] = client.map.to_json()
+                    client.session.map_told(client[name])
+                client.runtime.turn(0)
+                self.assertEqual(client.session.registering.epoch, 4 if is_watched else 3)
+                self.assertEqual(self.get(client).value[0], b"new")
+                client.runtime.turn(2 * MOST_TURNS * TURN_S)
+                self.assert_said(client, 4)
+
+    def test_what_is_said_later(self) -> None:
+        """It is said at once where a connection comes back; everywhere, if the map has changed otherwise too."""
+        client = self.at_work()
+        self.announce(client)
+        client[self.home].lose()
+        client.ensembles[self.home].is_up = True
+        client.runtime.turn(CONNECT_S)
+        said = self.said(client)
+        self.assertEqual([said[name][1] for name in (self.home, self.source, self.target)], [3, 3, 2])
+        client.map = replace(client.map, retired=("x",))
+        del self.data[MARK]
+        self.say(client, None)
+        self.assertEqual(self.epochs(client), [4] * 3)
+
     def test_called_off(self) -> None:
         client = self.at_work()
         move = self.announce(client)
@@ -133,7 +178,8 @@ class TestMoves(FormTest):
         client.runtime.turn(MOST_PAUSE_S)
         self.assertEqual(held.value[0], b"old")
         self.say(client, None)
-        self.assertEqual((self.epochs(client), client.map.moved), ([4, 4, 4], move.name))
+        self.assert_said(client, 4)
+        self.assertEqual(client.map.moved, move.name)
 
     def test_a_home_that_is_cut_off(self) -> None:
         """Its server takes no write. Reads get what it has, whether the mark was seen before or not."""
@@ -174,9 +220,10 @@ class TestMoves(FormTest):
         self.assertEqual(self.looks(client), 0)
         self.switch(client)
         self.say(client, move._replace(has_switched=True))
-        self.assertEqual((self.looks(client), self.epochs(client)), (1, [4, 4, 4]))
+        self.assert_said(client, 4)
+        self.assertEqual(self.looks(client), 1)
         self.say(client, None)
-        self.assertEqual(self.epochs(client), [5, 5, 5])
+        self.assert_said(client, 5)
 
     def test_a_join_beside_it(self) -> None:
         """What waits for it goes on: it cannot use the place of before."""
@@ -188,7 +235,8 @@ class TestMoves(FormTest):
         self.announce(client)
         self.assertEqual(asked.told, [])
         client.runtime.turn(2 * CONNECT_S)
-        self.assertEqual((asked.value[0], self.epochs(client)), (client.identity(self.target), [3] * 3))
+        self.assertEqual(asked.value[0], client.identity(self.target))
+        self.assert_said(client, 3)
 
     def test_it_does_not_say_it_before(self) -> None:
         """The home is away: nobody knows yet where the children are."""
@@ -200,7 +248,7 @@ class TestMoves(FormTest):
         client.ensembles[self.source].data[MAP] = client.map.to_json()
         self.hear(client, self.source)
         client.runtime.turn(1)
-        self.assertEqual(self.epochs(client), [3, 3, 3])
+        self.assertEqual(self.said_at_source(client), 3)
         client[self.home].is_slow = False
         client.runtime.turn(1)
         self.assertEqual(self.get(client).value[0], b"new")
@@ -251,7 +299,7 @@ class TestMoves(FormTest):
         client.ensembles[self.source].data[MAP] = client.map.to_json()
         self.hear(client, self.source)
         client.runtime.turn(0.02)
-        self.assertEqual([epoch for name, (_, epoch) in self.said(client).items() if name != self.home], [3, 3])
+        self.assertEqual(self.said_at_source(client), 3)
         assert client.session.driver is not None
         hold = client.session.driver.context.hold
         self.assertEqual((held.told, hold and hold.moving), ([], other))
@@ -260,7 +308,7 @@ class TestMoves(FormTest):
         self.ask(client, self.home)
         client.runtime.turn(0.1)
         self.assertEqual(held.value[0], b"old")
-        self.assertEqual(self.epochs(client), [5, 5, 5])
+        self.assert_said(client, 5)
 
     def test_forgotten_meanwhile(self) -> None:
         """The client makes the directory again and again, in vain, and so forgets where its children are."""
@@ -331,14 +379,15 @@ class TestMoves(FormTest):
             client.session.call(GetData(path, None), result)
         client.runtime.turn(0.02)
         self.announce(client)
-        self.assertEqual(self.epochs(client)[0], 2)
+        self.assertEqual(self.said_at_source(client), 2)
         client[self.source].is_slow = False
         self.ask(client, self.source)
         client.runtime.turn(0.1)
         self.assertEqual((results[0].value[0], type(results[1].value)), (b"old", NoNodeError))
         client.session.call(GetData("/other", None), results[3])
         client.runtime.turn(0.5)
-        self.assertEqual((results[2].told, results[3].told, self.epochs(client)), ([], [], [3, 3, 3]))
+        self.assertEqual((results[2].told, results[3].told), ([], []))
+        self.assert_said(client, 3)
         self.switch(client)
         client.runtime.turn(MOST_PAUSE_S)
         self.assertEqual((results[2].value[0], type(results[3].value)), (b"new", NoNodeError))

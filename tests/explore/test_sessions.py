@@ -98,7 +98,7 @@ class TestMutants(MutantsCase):
                 explorer.walk(dice)
 
     def test_moves_are_read_as_they_are_written(self) -> None:
-        text = "0c1,1b0,0s1,0d1,0a1,0r0,0e0,0p1,0g0,1w0,0m1,0k1,0f0"
+        text = "0c1,1b0,0s1,0d1,0a1,0r0,0e0,0p1,0g0,1w0,0m1,0k1,0f0,0n0"
         self.assertEqual(",".join(map(str, parse_moves(text))), text)
         for wrong in ("0c", "0q1", "c1"):
             with self.assertRaises(ValueError):

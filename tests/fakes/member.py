@@ -11,7 +11,7 @@ from typing import Any
 from kazoo.exceptions import ConnectionLoss, NoAuthError, NodeExistsError, NoNodeError, SessionExpiredError
 from kazoo.protocol.states import KeeperState, ZnodeStat
 
-from parkazoo.engine.ports import OtherSession, Owner, give
+from parkazoo.engine.ports import OnAnswer, OtherSession, Owner, give
 from parkazoo.kazoo_private import CONNECTION_DROP, Create, GetData, SetData
 from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.cluster_map import format_hosts
@@ -203,6 +203,12 @@ class Member:
 
     def child_watches(self) -> list[tuple[str, Any]]:
         return []
+
+    def read_map(self) -> None:
+        self.submit(GetData(MAP, None), OnAnswer(self._have_read_map))
+
+    def _have_read_map(self, answer: Any) -> None:
+        self._owner.take_copy(self, answer, self.hosts.split(",")[0])
 
     def describe_troubles(self) -> str:
         return "no answer yet" if self._reached() else "it is down"

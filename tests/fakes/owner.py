@@ -89,6 +89,9 @@ class Owner:
         self.copies.append(copy)
         return None
 
+    def map_told(self, member: Any) -> None:
+        member.read_map()
+
     def doubts(self, member: Any, server: Any) -> str:
         """The map names every server here."""
         return ""

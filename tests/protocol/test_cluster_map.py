@@ -52,6 +52,10 @@ class ReadTest(ReadCase):
         gc.collect()
         self.assertIsNone(seen())
 
+    def test_equal_bytes_are_one_map(self) -> None:
+        """So many clients of a process parse one."""
+        self.assertIs(ClusterMap.from_json(encoded()), ClusterMap.from_json(bytes(bytearray(encoded()))))
+
     def test_not_json(self) -> None:
         for data in (None, b"", b" ", b"{", b"nonsense", b"{'format': 1}", b"\xff\xfe", b"\x00" * 100, b"{}{}"):
             self.assert_refused(data, "not JSON")

@@ -77,6 +77,36 @@ class TestMap(unittest.TestCase):
         with self.assertRaisesRegex(ClusterMapError, "its form is guarded"):
             replace(MAP, form=Form.GUARDED, later=(), moved=NAME)
 
+    def test_clients(self) -> None:
+        """A map may say how many there are, or not."""
+        counted = MAP.with_move(MOVE._replace(clients=250))
+        self.assertEqual(ClusterMap.from_json(counted.to_json()), counted)
+        self.assertEqual(json.loads(counted.to_json())["move"]["clients"], 250)
+        self.assertNotIn("clients", json.loads(MAP.with_move(MOVE).to_json())["move"])
+        for wrong in (0, -1, True, "250", 2.5, None):
+            with self.subTest(wrong):
+                document = json.loads(counted.to_json())
+                self.refuse(document, {**document["move"], "clients": wrong})
+
+    def test_whose_clients_are_waited_for(self) -> None:
+        """At the source, if nothing but moves has changed."""
+        other = Moving("/x", OTHER, "b", "", "c")
+        holds = MAP.with_move(MOVE)
+        for before, now, source in (
+            (MAP, holds, "a"),
+            (holds, holds.with_move(MOVE._replace(has_switched=True)), "a"),
+            (holds, holds.with_move(None), "a"),
+            (holds, holds.with_move(None).with_move(other), "b"),
+            (MAP, holds.with_move(None), ""),
+            (MAP, MAP, ""),
+            (MAP, MAP.with_leaving("c").with_move(MOVE), ""),
+            (holds, holds.with_move(None).with_leaving("c"), ""),
+            (holds, holds.with_hosts({"a": "elsewhere:1"}), ""),
+            (holds, holds.with_epoch({"a": 2}, []), ""),
+        ):
+            with self.subTest(before=before, now=now):
+                self.assertEqual(now.source_of_step(before), source)
+
     def test_damaged(self) -> None:
         document = json.loads(MAP.with_move(MOVE).to_json())
         for key in document["move"]:

@@ -23,14 +23,15 @@ NAMES = "abc"
 
 
 def map_of(scenario: SessionScenario, epoch: int) -> ClusterMap:
-    """Each epoch has other addresses. Those that come have no weight, and come one with each epoch; then forms.
+    """Each epoch has other addresses, unless a directory moves. Those that come have no weight, and come one with
+    each epoch; then forms.
 
     If the last one leaves, it is leaving in the second map, and has left in the third. A directory that moves is
     held in the second map, and has moved in the third.
     """
     first = scenario.ensembles - scenario.come
     names = NAMES[: min(first + epoch - 1, scenario.ensembles)]
-    hosts = {name: f"{name}{epoch}:1" for name in names}
+    hosts = {name: f"{name}{1 if scenario.moves else epoch}:1" for name in names}
     if scenario.moves:
         first_map = ClusterMap("c", hosts, tuple(names), names[0], epoch, form=Form.GROWN)
         moving = Command.of(first_map.make_placement(), scenario.moves).entry(names)

@@ -114,6 +114,7 @@ class Runtime:
 
     :ivar give_up: what the timer of a suspended client would call.
     :ivar looks: what is to be looked at again soon. :ivar holds: the same, of the mark of a move.
+    :ivar later: what the session does when nothing is more urgent.
     """
 
     gate = Gate()
@@ -125,6 +126,7 @@ class Runtime:
         self.give_up: Callable[[], None] | None = None
         self.looks: deque[Callable[[], None]] = deque()
         self.holds: deque[Callable[[], None]] = deque()
+        self.later: deque[Callable[[], None]] = deque()
         self.new_mark = Marks(f"p{index}-")
         self._handler = handler
         self._numbers = 1000 * (index + 1)

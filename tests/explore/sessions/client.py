@@ -6,7 +6,7 @@ Nothing happens by itself. :class:`Client` takes what comes from outside, an :da
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import NamedTuple
 
 from kazoo.exceptions import NoNodeError
@@ -105,11 +105,15 @@ class Look(NamedTuple):
     is_impatient: bool
 
 
+class Idle(NamedTuple):
+    """Time for what is not urgent."""
+
+
 class CallBack(NamedTuple):
     """The watch thread makes its next call."""
 
 
-Input = Try | Accept | Tell | Lose | Wait | Hurry | GiveUp | Look | CallBack
+Input = Try | Accept | Tell | Lose | Wait | Hurry | GiveUp | Look | Idle | CallBack
 
 
 def plain(item: Input) -> Hashable:
@@ -160,6 +164,10 @@ class Traced(Session[Member]):
 
     def doubts(self, member: Member, server: Server) -> str:
         return ""
+
+    def _call_later(self, delay_s: float, call: Callable[[], None]) -> None:
+        runtime: Runtime = self._runtime  # type: ignore[assignment]
+        runtime.later.append(call)
 
     def _open(self) -> None:
         super()._open()
@@ -301,6 +309,8 @@ class Client:
             if item.is_impatient and holding is not None:
                 holding._looks = MOST_LOOKS
             self._runtime.holds.popleft()()
+        elif isinstance(item, Idle):
+            self._runtime.later.popleft()()
         elif isinstance(item, CallBack):
             self._handler.callbacks.popleft()()
         else:
@@ -395,6 +405,10 @@ class Client:
             return frozenset()
         moving = {following._moves.last: 1} if following._moves.last else {}
         return frozenset({**following._parting, **moving}.items())
+
+    @property
+    def later(self) -> int:
+        return len(self._runtime.later)
 
     @property
     def is_holding(self) -> bool:

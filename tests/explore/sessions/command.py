@@ -75,7 +75,8 @@ class Command(NamedTuple):
 
     def entry(self, names: str) -> Moving:
         generation = NATIVE if self.d.is_native else ""
-        return Moving(self.d.path, NAME, names[self.source.ensemble], generation, names[self.copy.ensemble])
+        source, target = (names[each.ensemble] for each in (self.source, self.copy))
+        return Moving(self.d.path, NAME, source, generation, target, clients=1)
 
     # ---- what there is -----------------------------------------------------------------------------
 

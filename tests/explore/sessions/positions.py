@@ -89,6 +89,7 @@ class Positions:
             client.parting,
             client.is_holding,
             client.parted(),
+            client.later,
         )
 
 

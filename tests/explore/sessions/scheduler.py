@@ -25,6 +25,7 @@ from tests.explore.sessions.client import (
     CallBack,
     GiveUp,
     Hurry,
+    Idle,
     Input,
     Look,
     Lose,
@@ -122,6 +123,8 @@ class Scheduler:
             for ensemble in range(self.scenario.ensembles):
                 kinds = self._kinds(world, client, ensemble, left)
                 moves += [Move(index, kind, ensemble) for kind in kinds]
+            if client.position.later:
+                moves.append(Move(index, "n"))
             if client.position.callbacks:
                 moves.append(Move(index, "w"))
         return moves
@@ -269,7 +272,7 @@ class Scheduler:
         if move.kind in "ar":
             return self._lose(world, index, ensemble, is_done=move.kind == "a")
         items: dict[str, Input] = {"p": Wait(ensemble), "f": Hurry(), "g": GiveUp(), "w": CallBack()}
-        items |= {"h": Look(False), "i": Look(True)}
+        items |= {"h": Look(False), "i": Look(True), "n": Idle()}
         return self._take(world, index, items[move.kind])
 
     # ---- connections -----------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def _told(world: World, move: Move) -> str:
     if move.kind in OF_COMMAND:
         return f"{KINDS[move.kind].removesuffix(' on')}, behind: {world.command}"
     said = f"client {move.client} {KINDS[move.kind]}"
-    if move.kind in "gwfhi":
+    if move.kind in "gwfhin":
         return said
     port = world.clients[move.client].position.ports[move.ensemble]
     outbox = ", ".join(map(in_words, port.outbox))

@@ -26,13 +26,14 @@ KINDS = {
     "w": "'s watch thread makes its next call",
     "m": "the copy of the map is changed on",
     "h": "looks at the mark of the move on",
+    "n": "has time for what is not urgent on",
     "i": "has held for long, and looks at the mark of the move on",
     "t": "the command makes its next step on",
     "o": "the command loses its patience on",
     "x": "the command dies on",
     "k": "the command sees that all work by the present map on",
 }
-PROGRESS = "csdwh"
+PROGRESS = "csdwhn"
 OF_COMMAND = "tox"
 WRITTEN = re.compile(rf"(\d)([{''.join(KINDS)}])(\d)")
 
@@ -93,7 +94,7 @@ class Position(NamedTuple):
     :param is_failing: whether a watch has failed to be left, by a form before, and others may yet.
     :param parting: the ensembles of which operations know that they leave, and the move of which they know.
     :param is_holding: whether it is to look again at the mark of a move. :param parted: where the client has no
-        session any more, because they have left.
+        session any more, because they have left. :param later: how much the client does when it has time.
     """
 
     ports: tuple[Port, ...]
@@ -119,6 +120,7 @@ class Position(NamedTuple):
     parting: frozenset[tuple[str, int]]
     is_holding: bool
     parted: frozenset[int]
+    later: int
 
 
 class Ledger(NamedTuple):
