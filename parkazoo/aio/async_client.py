@@ -9,7 +9,7 @@ import os
 import sys
 import warnings
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -132,6 +132,7 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls):
         self.state: str = KazooState.LOST
         self._about = About()
         self._listeners: dict[Listener, None] = {}
+        self._ends: dict[Callable[[None], None], None] = {}  # called with None when no further state comes
         self._ending: Ending | None = None
         self._process = 0
 
@@ -297,7 +298,7 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls):
         assert self._session is not None
         self._session.drop_watches(KeeperState.CLOSED)  # now: the next start may be on another loop
         self._loop = self._ending = None
-        if self.client_state not in CLOSED_ERRORS:
+        if self.client_state not in FINAL_STATES:
             self._change(KeeperState.CLOSED)
 
     @property
@@ -334,25 +335,29 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls):
         """
         if self._loop is None:
             raise ConnectionClosedError("the client does not run")
-        seen = deque([self.state])
+        seen: deque[str | None] = deque([self.state])
         has_come = asyncio.Event()
 
-        def note(state: str) -> None:
+        def note(state: str | None) -> None:
             seen.append(state)
             has_come.set()
 
+        if self.client_state in FINAL_STATES:
+            note(None)
         self.add_listener(note)
+        self._ends[note] = None
         try:
             while True:
                 while seen:
                     state = seen.popleft()
+                    if state is None:
+                        return
                     yield state
-                if state == KazooState.LOST and self.client_state in FINAL_STATES:
-                    return
                 has_come.clear()
                 await has_come.wait()
         finally:
             self.remove_listener(note)
+            self._ends.pop(note, None)
 
     def _change(self, state: str) -> None:
         """As with kazoo, it stays LOST until there is a connection again."""
@@ -365,6 +370,13 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls):
             if self.state == KazooState.LOST:
                 self.lose()
             self._runtime.call(partial(self._tell, self.state, list(self._listeners)))
+        if state in FINAL_STATES:
+            self._runtime.call(self._end_states)
+
+    def _end_states(self) -> None:
+        """Behind the last one."""
+        for end in list(self._ends):
+            end(None)
 
     def _tell(self, state: str, listeners: list[Listener]) -> None:
         for listener in listeners:

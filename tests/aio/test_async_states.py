@@ -206,6 +206,35 @@ class TestOwn(StatesCase):
         self.assertEqual(seen, [CONNECTED, *heard])
         self.assertEqual((heard[-1], self.zk._listeners), (LOST, {heard.append: None}))
 
+    async def test_a_stop_while_it_is_lost(self) -> None:
+        """No further state comes, and none is waited for."""
+        self.cluster.away = {0, 1, 2}
+        states = self.zk.states()
+        self.assertEqual(await following(states), CONNECTED)
+        session = self.zk._session
+        assert session is not None
+        session.expire("a test wants it")
+        self.cut_all()
+        self.assertEqual(await following(states), LOST)
+        rest = asyncio.create_task(anext(states, None))
+        await asyncio.sleep(0.01)
+        await self.zk.stop()
+        async with asyncio.timeout(DEADLINE_S):
+            self.assertIsNone(await rest)
+
+    async def test_a_late_reader(self) -> None:
+        """It gets all of them, though the client has stopped by then."""
+        states, heard = self.zk.states(), list[str]()
+        self.assertEqual(await following(states), CONNECTED)
+        self.zk.add_listener(heard.append)
+        session = self.zk._session
+        assert session is not None
+        session.expire("a test wants it")
+        await until(lambda: heard == [LOST, CONNECTED], "it begins anew")
+        await self.zk.stop()
+        self.assertEqual([state async for state in states], [LOST, CONNECTED, LOST])
+        self.assertEqual((heard, self.zk._ends), ([LOST, CONNECTED, LOST], {}))
+
     async def test_one_that_is_left(self) -> None:
         async for state in self.zk.states():
             self.assertEqual(state, CONNECTED)
