@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import queue
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from weakref import WeakSet
 from kazoo.handlers.threading import AsyncResult, KazooTimeoutError, SequentialThreadingHandler
 
 from parkazoo.wire import loop as loops
+from parkazoo.wire.lockless_event import LocklessEvent
 from parkazoo.wire.own import is_own
 from parkazoo.wire.routine import has_ended
 from parkazoo.wire.workers import CALLBACKS, CallQueue
@@ -144,6 +146,7 @@ class Result(AsyncResult):
 class ThreadingHandler(SequentialThreadingHandler):
     """The default handler of a ParKazooClient."""
 
+    queue_impl = queue.SimpleQueue  # a Queue has Conditions: a signal handler that raises may leave them locked
     _running: bool
 
     def __init__(self) -> None:
@@ -198,6 +201,9 @@ class ThreadingHandler(SequentialThreadingHandler):
 
     def async_result(self) -> Result:
         return Result(self)
+
+    def event_object(self) -> LocklessEvent:
+        return LocklessEvent()
 
     def dispatch_callback(self, callback: Any) -> None:
         self.callback_queue.put(partial(callback.func, *callback.args))
