@@ -27,6 +27,7 @@ from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
 
 from parkazoo.aio.async_calls import plain
+from parkazoo.aio.async_deferred import AsyncDefersWrites
 from parkazoo.aio.async_newer_calls import AsyncNewerCalls
 from parkazoo.aio.async_recipes import AsyncRecipes
 from parkazoo.aio.asyncio_loop import AsyncioLoop
@@ -58,7 +59,7 @@ CHROOT_TIMEOUT_S = 1.0
 ClientT = TypeVar("ClientT", bound="ParKazooClient")
 
 
-class ParKazooClient(AsyncRecipes, AsyncNewerCalls):
+class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites):
     """A client of several ensembles, on the event loop that runs when it is started.
 
     ``async with ParKazooClient(hosts) as zk`` starts and stops it. It has no thread, and no task of its own but
@@ -284,18 +285,24 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls):
         """Have it end; None if it does not run."""
         session = self._session
         if self._ending is None and session is not None and self._loop is not None:
+            for each in self._deferred:
+                each.end()
             self._ending = Ending(
                 session,
                 self._runtime,
                 self.session_timeout_s,
                 self.connected,
-                self._unfinished.has_any,
+                self._is_issuing,
                 self._have_ended,
             )
         return self._ending
 
+    def _is_issuing(self) -> bool:
+        return self._unfinished.has_any() or self._has_deferred()
+
     def _have_ended(self) -> None:
         assert self._session is not None
+        self._give_up_deferred()
         self._session.drop_watches(KeeperState.CLOSED)  # now: the next start may be on another loop
         self._loop = self._ending = None
         if self.client_state not in FINAL_STATES:
@@ -400,8 +407,10 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls):
         if session is None or state in CLOSED_ERRORS:
             failure = None if session is None else session.failure
             reply.set_exception(failure or CLOSED_ERRORS.get(state, ConnectionClosedError)())
-        else:
+        elif self._own_operations is None:
             session.call(request, reply)
+        else:
+            self._own_operations.call(request, reply)
 
     async def add_watch(self, path: str, watch: Watch, mode: int = AddWatchMode.PERSISTENT) -> None:
         """Leaves a watch that stays until it is removed, on a map that has not grown; ZooKeeper 3.6.
@@ -452,10 +461,8 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls):
         return future
 
     def _new_future(self) -> asyncio.Future[Any]:
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop and self._loop is not None:
-            raise RuntimeError("the client runs on another event loop, and only that may use it")
-        return loop.create_future()
+        self.verify_here()
+        return asyncio.get_running_loop().create_future()
 
     # ---- for the session: see parkazoo.engine.ports.Client ---------------------------------------
 

@@ -12,35 +12,31 @@ from typing import Any, Literal, TypeVar
 from kazoo.exceptions import ConfigurationError, ConnectionClosedError
 
 from parkazoo.compat.ensembles import Ensembles, time_out
+from parkazoo.engine.deferred.as_given import (
+    apart_from_guard,
+    checked,
+    directory_of_guard,
+    error_of,
+    verify_open,
+    verify_options,
+    verify_taken,
+)
 from parkazoo.engine.deferred.lanes import Lane, Lanes
 from parkazoo.engine.deferred.marker import DISCONNECTED, PAUSE_S
 from parkazoo.engine.deferred.own_operations import OwnOperations
-from parkazoo.engine.deferred.writes import (
-    DROPPED,
-    FAILED,
-    OVERHEAD_BYTES,
-    PENDING,
-    UNKNOWN,
-    Write,
-    directory_of,
-)
-from parkazoo.errors import GUARD, CrossEnsembleError, DeferredError
+from parkazoo.engine.deferred.writes import PENDING, Write, directory_of
+from parkazoo.errors import DeferredError
 from parkazoo.kazoo_private import Create, Delete, SetData
 from parkazoo.protocol.asking import checked_acl, prefixed
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.ops.batch import find_children
 from parkazoo.protocol.placement import CERTAIN
-from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.rights import own_acl
 from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import WriteRequest
 from parkazoo.types.handlers import Event
 
-LARGEST_BYTES = (1 << 20) - (1 << 14)  # servers take packets of 1 MiB; the rest is for the chain
-ACL_BYTES = 12  # of an entry, beside scheme and id; the first is in OVERHEAD_BYTES
-NAMED = 5  # writes or keys that an error's message names
 DIRECTORIES_REMEMBERED = 1 << 16
-MAKE_OTHERS = "Make others with client.deferred()"
 
 T = TypeVar("T")
 
@@ -104,8 +100,8 @@ class Deferred:
 
     def locate_guard(self) -> None:
         """Finds the ensemble to which all writes must go."""
-        if self._lanes.guard is not None:
-            self._guarded = self._find(directory_of(self._lanes.guard))
+        if (directory := directory_of_guard(self._lanes)) is not None:
+            self._guarded = self._find(directory)
 
     @property
     def _context(self) -> Context:
@@ -144,34 +140,15 @@ class Deferred:
         return self._issue(Delete, path, None, -1)
 
     def _issue(self, kind: Callable[..., WriteRequest], path: str, value: bytes | None, *rest: Any) -> Ticket:
-        if not isinstance(path, str):
-            raise TypeError("Invalid type for 'path' (string expected)")
-        if value is not None and not isinstance(value, bytes):
-            raise TypeError("Invalid type for 'value' (must be a byte string)")
-        whole = prefixed(self._client.chroot, path)
-        size = len(whole.encode()) + len(value or b"") + OVERHEAD_BYTES
-        if kind is Create:
-            size += sum(len(who.scheme) + len(who.id) + ACL_BYTES for _, who in rest[0][1:])
-        if size > LARGEST_BYTES:
-            raise ValueError(
-                f"{path}: {len(value or b'')} bytes are too many for a deferred write: at most {LARGEST_BYTES}, "
-                "with the path and the ACL"
-            )
-        request = kind(whole, *rest) if kind is Delete else kind(whole, value, *rest)
-        if (error := refusal(request)) is not None:
-            raise error
+        request, size = checked(self._client.chroot, kind, path, value, *rest)
         self._client.check_process()
         if self._lanes.pending >= self._max_pending:
             self.wait_until(lambda: self.pending < self._max_pending, None)
         ticket = Ticket(request, size)
         ticket._deferred = self
-        directory = directory_of(whole)
-        lane = self._lane_of(directory, whole)
-        if (error := self._interruptible(self._lanes.enter, lane.put, directory, ticket)) is not None:
-            self._verify_open()
-            raise DeferredError(
-                f"no more deferred writes are taken on this ensemble: {error!r}. {MAKE_OTHERS}"
-            ) from error
+        directory = directory_of(request.path)
+        lane = self._lane_of(directory, request.path)
+        verify_taken(self._lanes, self._interruptible(self._lanes.enter, lane.put, directory, ticket))
         return ticket
 
     def _lane_of(self, directory: str, path: str) -> Lane:
@@ -184,16 +161,14 @@ class Deferred:
             with self._lock:
                 if not self.pending:
                     self._lanes.of.clear()
-        self._verify_open()
+        verify_open(self._lanes)
         ensemble = self._find(directory)
         if self._guarded not in (None, ensemble):
             self.locate_guard()  # its directory may have moved
         with self._lock:
-            self._verify_open()
+            verify_open(self._lanes)
             if self._guarded not in (None, ensemble):
-                names = self._context.names
-                guard = "guard", str(self._lanes.guard), names[self._guarded or 0]
-                raise CrossEnsembleError([guard, ("write", path, names[ensemble])], GUARD)
+                raise apart_from_guard(self._lanes, path, ensemble, self._guarded or 0)
             lane = self._interruptible(self._lanes.enter, self._lanes.assign, directory, ensemble)
         return lane  # noqa: RET504 - inside, a signal handler's exception could keep the lock
 
@@ -204,12 +179,6 @@ class Deferred:
         except BaseException:
             self._own.session.interrupted(get_ident())
             raise
-
-    def _verify_open(self) -> None:
-        if self._lanes.ended:
-            raise DeferredError(f"these deferred writes are {self._lanes.ended}. {MAKE_OTHERS}")
-        if self._lanes.is_over:
-            raise DeferredError(f"no more deferred writes are taken: the session is over. {MAKE_OTHERS}")
 
     def _find(self, directory: str) -> int:
         """Returns the ensemble that holds the children of a directory.
@@ -225,7 +194,7 @@ class Deferred:
             try:
                 ensemble = answer.get()
             except DISCONNECTED:
-                self._verify_open()
+                verify_open(self._lanes)
                 self._client.handler.sleep_func(PAUSE_S)
                 continue
             if ensemble is not None:
@@ -313,16 +282,7 @@ class Deferred:
             self._lanes.bad = [write for write in self._lanes.bad if write not in known]
 
     def _error(self, bad: list[Write]) -> DeferredError:
-        unchroot = self._client.unchroot
-        by_state: dict[str, list[tuple[str, Exception]]] = {FAILED: [], DROPPED: [], UNKNOWN: []}
-        for write in bad:
-            assert write.error is not None
-            by_state[write.state].append((unchroot(write.request.path), write.error))
-        counts = ", ".join(f"{len(each)} {state}" for state, each in by_state.items() if each)
-        some = [pair for each in by_state.values() for pair in each][:NAMED]
-        named = ", ".join(f"{path} ({error!r})" for path, error in some)
-        more = ", ..." if len(bad) > len(some) else ""
-        return DeferredError(f"deferred writes: {counts}: {named}{more}", *by_state.values())
+        return error_of(bad, self._client.unchroot)
 
     # ---- the end -----------------------------------------------------------------------------------
 
@@ -407,18 +367,7 @@ class DefersWrites(Ensembles):
         :raises ConfigurationError: the client was made with ``consistency="total"``.
         """
         self.check_process()
-        if guard is not None and not isinstance(guard, str):
-            raise TypeError("Invalid type for 'guard' (string expected: the path of a znode)")
-        if isinstance(max_pending, bool) or not isinstance(max_pending, int):
-            raise TypeError(f"max_pending must be a whole number, not {max_pending!r}")
-        if max_pending < 1:
-            raise ValueError(f"max_pending must be at least 1, not {max_pending!r}")
-        if isinstance(linger_s, bool) or not isinstance(linger_s, int | float):
-            raise TypeError(f"linger_s must be a number, not {linger_s!r}")
-        if not linger_s >= 0:
-            raise ValueError(f"linger_s must not be below 0, not {linger_s!r}")
-        if on_error not in ("stop", "skip"):
-            raise ValueError(f"on_error must be 'stop' or 'skip', not {on_error!r}")
+        verify_options(max_pending, linger_s, on_error, guard)
         session = self._session
         if session is None or session.driver is None or self._state in CLOSED_ERRORS:
             raise ConnectionClosedError("the client is not connected: start it")

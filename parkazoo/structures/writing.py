@@ -14,12 +14,12 @@ from kazoo.exceptions import (
     SessionExpiredError,
 )
 
+from parkazoo.engine.deferred.as_given import NAMED
 from parkazoo.engine.deferred.writes import MOST_BYTES, OVERHEAD_BYTES
 from parkazoo.errors import AnswerLostError, OutcomeUnknown, PartlyDoneError, RequestTooLargeError
 from parkazoo.protocol.once import may_be_done
 from parkazoo.protocol.steps import failure
 from parkazoo.recipe.transaction import RetriableTransaction
-from parkazoo.structures.deferred import NAMED
 from parkazoo.structures.entries import Entries, life_of
 
 SAFE_BYTES = 1_000_000  # that servers take by default, with room for what a transaction adds

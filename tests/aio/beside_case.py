@@ -51,6 +51,25 @@ class BesideCase(unittest.IsolatedAsyncioTestCase):
     async def in_thread(self, call: Any, *args: Any, **named: Any) -> Any:
         return await asyncio.to_thread(call, *args, **named)
 
+    async def test_deferred(self) -> None:
+        """Both write the same znodes, each in its order."""
+        if isinstance(self.other, ParKazooClient):
+            paths = [await self.zk.create(f"/{each}/x", makepath=True) for each in range(4)]
+
+            def write() -> None:
+                with self.other.deferred() as later:
+                    for _ in range(200):
+                        for path in paths:
+                            later.put(path, b"theirs")
+
+            theirs = asyncio.create_task(self.in_thread(write))
+            async with self.zk.deferred() as later:
+                tickets = [await later.put(path, b"ours") for _ in range(200) for path in paths]
+            await theirs
+            self.assertEqual({each.state for each in tickets}, {"committed"})
+            for path in paths:
+                self.assertEqual((await self.in_thread(self.other.get, path))[1].version, 400)
+
     async def test_locks(self) -> None:
         """They exclude each other, and queue up behind each other."""
         for mine, theirs in (("Lock", "Lock"), ("WriteLock", "ReadLock"), ("ReadLock", "WriteLock")):

@@ -216,3 +216,15 @@ async def leases() -> None:
     several = zk.MultiNonBlockingLease(3, "/lease", timedelta(hours=1))
     assert_type((await several.obtain(), several.obtained), tuple[bool, bool])
     zk.NonBlockingLease("/lease", 3600)  # E: arg-type
+
+
+async def defer(zk: ParKazooClient) -> None:
+    async with zk.deferred(max_pending=3, linger_s=0.1, on_error="skip", guard="/lock/me") as later:
+        ticket = await later.put("/a", b"1")
+        await later.add("/a/b")
+        await later.drop("/a/b")
+        assert_type((ticket.state, later.pending), tuple[str, int])
+        await later.barrier()
+        await ticket
+        await later.put("/a", "text")  # E: arg-type
+    zk.deferred(on_error="ignore")  # E: arg-type
