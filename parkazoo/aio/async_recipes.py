@@ -16,6 +16,7 @@ from parkazoo.aio.recipe.async_once import AsyncOnce
 from parkazoo.aio.recipe.async_party import AsyncParty, AsyncShallowParty
 from parkazoo.aio.recipe.async_queue import AsyncQueue
 from parkazoo.aio.recipe.async_semaphore import AsyncSemaphore
+from parkazoo.aio.recipe.listing import SharedListings
 from parkazoo.aio.tending import Tending
 
 P = ParamSpec("P")
@@ -28,6 +29,7 @@ class AsyncRecipes(Tending):
     def __init__(self) -> None:
         super().__init__()
         self._once = AsyncOnce(self)
+        self.listings = SharedListings(self)
 
     async def once(self, func: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Does a write exactly once, however often the connection is lost; waits while the session lives.

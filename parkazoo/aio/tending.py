@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from parkazoo.aio.async_calls import AsyncCalls
 
 if TYPE_CHECKING:
+    from parkazoo.aio.recipe.listing import SharedListings
     from parkazoo.engine.session import Session
     from parkazoo.protocol.cluster_map import ClusterMap
     from parkazoo.wire.member import Member
@@ -20,10 +21,11 @@ class Tending(AsyncCalls):
     """Has a client's changes and its cleanups.
 
     :ivar session_number: of its session. Ephemerals of earlier ones may exist, but are not this one's.
-    :ivar losses: called when the session is lost.
+    :ivar losses: called when the session is lost. :ivar listings: of contenders' folders.
     """
 
     auth_data: set[tuple[str, str]]
+    listings: SharedListings
     session_number = 0
     _loop: asyncio.AbstractEventLoop | None = None  # while the client runs
     _session: Session[Member] | None = None

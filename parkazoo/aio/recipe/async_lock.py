@@ -66,13 +66,12 @@ class AsyncLock(Possession):
 
         :raises NoNodeError: its own znode is gone.
         """
-        names = await self.client.get_children(self.path)
+        listing = await self.client.listings.read(self.path)
         name = split(path)[1]
         number = self._own.search(name)
-        if name not in names or number is None:
+        if name not in listing or number is None:
             raise NoNodeError
-        found = [each for each in map(self._rival.search, names) if each is not None and each[1] < number[1]]
-        return max(found, key=lambda each: each[1]).string if found else None
+        return listing.last_before(number[1], self._rival)
 
     async def _wait_for_change(self, name: str) -> None:
         with Sight(self.client) as sight, suppress(NoNodeError):
