@@ -4,6 +4,7 @@
 # make quick         the tests without servers and a slice of the others, in less than two minutes
 # make faults        servers and clients killed, frozen and cut off for 10 minutes; [MINUTES=30] [SEED=1] [GROW=1] [MOVE=1]
 # make fuzz          the same random calls on kazoo and on ParKazoo for 10 minutes; [MINUTES=30] [SEED=1] [GROWN=1] [MOVE=1]
+#                    [ASYNCIO=1]: with the asyncio client
 # make drill         an operator's steps, as a page of docs/operations has them, under a load that checks itself;
 #                    NAME=rolling-restart, one-server-replaced, ensemble-away or restore; NAME=sick: a small cluster
 #                    with a fault to be found, [FAULT=slow-disk] or [SEED=1], which is told at the end
@@ -41,7 +42,7 @@ drill: .venv/has-dev
 	@.venv/bin/python -m tests.drills $(or $(NAME),rolling-restart) $(if $(FAULT),--fault $(FAULT)) $(if $(SEED),--seed $(SEED))
 
 fuzz: .venv/has-dev
-	@.venv/bin/python -m tests.fuzz $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(GROWN),--grown) $(if $(MOVE),--moves)
+	@.venv/bin/python -m tests.fuzz $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(GROWN),--grown) $(if $(MOVE),--moves) $(if $(ASYNCIO),--asyncio)
 
 lives: .venv/has-dev
 	@PARKAZOO_TEST_LIVES=1000 .venv/bin/nose2 --no-user-config tests.live.test_client_lives

@@ -263,7 +263,8 @@ class AsyncCalls:
         :raises NoNodeError: the parent does not exist.
         :raises NoChildrenForEphemeralsError: the parent is ephemeral.
         """
-        return await self.create_async(path, value, acl or None, ephemeral, sequence, makepath, include_data)
+        acl = acl or None  # kazoo's: an empty one is the default, but to the twin
+        return await self.create_async(path, value, acl, ephemeral, sequence, makepath, include_data)
 
     @overload
     def create_async(

@@ -55,6 +55,16 @@ class TestParty(AioCase):
             self.assertIs(await second.leave(), False)
             self.assertIs(await first.leave(), True)
 
+    async def test_other_znodes_in_the_folder(self) -> None:
+        """Kazoo's ShallowParty takes them for members."""
+        zk = await self.started()
+        for kind, members in (("Party", []), ("ShallowParty", ["deep", "b"])):
+            await zk.create(f"/{kind}/deep", makepath=True)
+            await zk.create(f"/{kind}/a-b")
+            party = getattr(zk, kind)(f"/{kind}")
+            self.assertCountEqual(await party.members(), members)
+            self.assertEqual(await party.size(), len(members))
+
     async def test_a_lost_session(self) -> None:
         zk = await self.started()
         party = zk.Party(PARTY)

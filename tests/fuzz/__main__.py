@@ -11,14 +11,23 @@ import warnings
 from pathlib import Path
 
 from bench import ROOT
+from parkazoo import ParKazooClient
 from parkazoo.cli import INTERRUPTED
 from parkazoo.local import LocalClusterError
 from tests.fuzz.arena import Arena, Outcome
 from tests.fuzz.cases import Case, generate
 from tests.fuzz.shrink import shrink
 
+if sys.version_info >= (3, 11):
+    from tests.fuzz.asyncio_side import LACKS, AsyncioClient
+
 FOLDER = ROOT / "build" / "fuzz"
 MINUTE_S = 60.0
+
+
+def make_asyncio_arena(form: str) -> Arena:
+    """The same with the asyncio client, which needs Python 3.11."""
+    return Arena(AsyncioClient, form, LACKS)
 
 
 def describe(case: Case, outcome: Outcome) -> str:
@@ -66,6 +75,7 @@ def fuzz(arena: Arena, seed: int, minutes: float, *, has_moves: bool) -> int:
 def tell_failure(arena: Arena, case: Case, failure: tuple[str, ...], name: str) -> None:
     print(f"\ncase {name} fails: {', '.join(failure)}; minimising", flush=True)
     mode = " --moves" if case.has_moves else " --grown" if arena.parkazoo.form == "grown" else ""
+    mode += "" if arena.parkazoo.client_class is ParKazooClient else " --asyncio"
     command = f"python -m tests.fuzz{mode}"
     case = shrink(case, lambda smaller: arena.run(smaller).failure == failure)
     file = FOLDER / f"{name.replace(':', '-')}.json"
@@ -99,13 +109,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="by default a new one, which is printed")
     parser.add_argument("--grown", action="store_true", help="the three ensembles' map is one that has grown")
     parser.add_argument("--moves", action="store_true", help="and its directories move between calls")
+    parser.add_argument("--asyncio", action="store_true", help="with the asyncio client; not with what it lacks")
     parser.add_argument("--repeat", metavar="CASE", help="a file of build/fuzz/, or SEED:NUMBER: that case alone")
     options = parser.parse_args()
     logging.disable()  # of connections that are meant to break
     warnings.simplefilter("ignore")  # of chroots that are not there
     seed = int.from_bytes(os.urandom(4), "big") if options.seed is None else options.seed
     try:
-        with Arena(form="grown" if options.grown or options.moves else "plain").running() as arena:
+        form = "grown" if options.grown or options.moves else "plain"
+        with (make_asyncio_arena if options.asyncio else Arena)(form=form).running() as arena:
             if options.repeat:
                 return repeat(arena, options.repeat, has_moves=options.moves)
             return int(fuzz(arena, seed, options.minutes, has_moves=options.moves) > 0)

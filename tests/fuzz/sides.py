@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import time
 import uuid
@@ -36,6 +37,13 @@ SUPER_AUTH = [("digest", f"{SUPER}:{SUPER_PASSWORD}")]
 PLACEMENT = Placement(ENSEMBLES)
 MANY = 64
 IMMOVABLE = re.compile("there is no znode|has never had a child|has no child and no mirror")
+NAMING = (  # modules whose recipes give their znodes new names
+    "kazoo.recipe.lock",
+    "kazoo.recipe.party",
+    "parkazoo.aio.recipe.async_party",
+    "parkazoo.aio.recipe.async_semaphore",
+    "parkazoo.aio.recipe.own_znode",
+)
 NO_ANSWER = f"no answer in {PATIENCE_S:g} s"
 
 
@@ -68,11 +76,11 @@ def answer_of(call: Callable[[], Any]) -> Any:
 class Side:
     """Servers, and how clients of them are made.
 
-    :param client_class: the class under test, or kazoo's.
+    :param client_class: makes a client: the class under test, or kazoo's.
     :param form: of the cluster map.
     """
 
-    def __init__(self, client_class: type[KazooClient], ensembles: int, form: str = "plain") -> None:
+    def __init__(self, client_class: Callable[..., Any], ensembles: int, form: str = "plain") -> None:
         self.client_class = client_class
         self.form = form
         self.cluster = LocalCluster(ensembles, 1, make_map=False, zoo_cfg=ZOO_CFG)
@@ -157,6 +165,7 @@ class Player:
             auth_data=[("digest", f"{identity}:{PASSWORDS[identity]}")] if identity else None,
             default_acl=ACLS[about.acl] if about.acl else None,
         )
+        self.is_kazoo = type(self.client) is KazooClient
         self.client.add_listener(self._listen)
         self.is_running = False
         among = {PLACEMENT.of(f"{chroot}/sync-{each}/x"): f"/sync-{each}/x" for each in range(MANY)}
@@ -174,7 +183,7 @@ class Player:
     def _began(self) -> None:
         self.is_running = True
         self.owners[self.client.client_id[0]] = f"client {self.number}"
-        if isinstance(self.client, ParKazooClient):  # it is to depend on each ensemble
+        if not self.is_kazoo:  # it is to depend on each ensemble
             self.client.join(timeout=PATIENCE_S)
             for member in self.client.members.values():
                 member.create(f"{FENCES}/held-{uuid.uuid4().hex}", ephemeral=True)
@@ -230,7 +239,7 @@ class Player:
         return answer
 
     def _member(self, ensemble: int) -> Any:
-        if not isinstance(self.client, ParKazooClient):
+        if self.is_kazoo:
             return self.client
         return self.client.members["abc"[ensemble if len(self.side.ensembles) > 1 else 0]]
 
@@ -270,6 +279,8 @@ class Player:
                 are_asking = threading.Event()  # its watchers
                 self.client.handler.own_queue.put(are_asking.set)
                 are_asking.wait(PATIENCE_S)
+            elif not self.is_kazoo:
+                self.client.settle()
             is_told = threading.Event()
             self.client.handler.dispatch_callback(Callback("watch", is_told.set, ()))
             is_told.wait(PATIENCE_S)
@@ -375,14 +386,17 @@ class Player:
                 yield from self._cached(cache, join(path, name))
 
     def _use_recipe(self, name: str, method: str, path: str, args: Mapping[str, Any]) -> Any:
+        with self._same_names(f"{name} {path}"):
+            return self._call_recipe(name, method, path, args)
+
+    def _call_recipe(self, name: str, method: str, path: str, args: Mapping[str, Any]) -> Any:
         recipe = self.recipes.get((name, path))
         if recipe is None:
             has_identifier = name not in ("Queue", "LockingQueue", "Counter")
             options: dict[str, Any] = {"identifier": f"client-{self.number}"} if has_identifier else {}
             if name == "Semaphore":
                 options["max_leases"] = 2
-            with self._same_names(f"{name} {path}"):
-                recipe = self.recipes[name, path] = getattr(self.client, name)(path, **options)
+            recipe = self.recipes[name, path] = getattr(self.client, name)(path, **options)
         if method == "acquire":
             return recipe.acquire(blocking=False)
         if method == "put":
@@ -415,8 +429,9 @@ class Player:
         """Both sides' recipes give their znodes the same names: a Queue at that path takes the first of them."""
         name = uuid.uuid5(uuid.NAMESPACE_OID, f"{self.number} {of}")
         with ExitStack() as patches:
-            for module in ("kazoo.recipe.lock.uuid", "kazoo.recipe.party.uuid"):
-                patches.enter_context(mock.patch(module, SimpleNamespace(uuid4=lambda: name)))
+            for module in NAMING:
+                if module in sys.modules:
+                    patches.enter_context(mock.patch(f"{module}.uuid", SimpleNamespace(uuid4=lambda: name)))
             yield
 
     # ---- answers in plain words ------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import unittest
 import warnings
 from contextlib import ExitStack
@@ -10,7 +11,7 @@ from unittest import mock
 
 from parkazoo import ParKazooClient
 from parkazoo.kazoo_private import Create, Delete, GetChildren
-from tests.fuzz.__main__ import describe
+from tests.fuzz.__main__ import describe, make_asyncio_arena
 from tests.fuzz.arena import Arena, Outcome
 from tests.fuzz.cases import Case, generate
 from tests.fuzz.shrink import shrink
@@ -29,12 +30,16 @@ class _Test(unittest.TestCase):
     form = "plain"
 
     @classmethod
+    def make_arena(cls) -> Arena:
+        return Arena(form=cls.form)
+
+    @classmethod
     def setUpClass(cls) -> None:
         stack = ExitStack()
         cls.addClassCleanup(stack.close)
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")  # of chroots that are not there
-        cls.arena = stack.enter_context(Arena(form=cls.form).running())
+        cls.arena = stack.enter_context(cls.make_arena().running())
 
 
 class TestCalls(_Test):
@@ -87,6 +92,25 @@ class TestMoved(_Test):
             again = f"python -m tests.fuzz --moves --repeat 4:{number}"
             self.assertIsNone(outcome.failure, f"{again}\n{describe(case, outcome)}")
         self.assertGreater(self.arena.parkazoo.moves, MOVED_CASES // 4)
+
+
+@unittest.skipIf(sys.version_info < (3, 11), "parkazoo.aio needs Python 3.11")
+class TestAsyncio(_Test):
+    """Where the asyncio client makes the calls."""
+
+    @classmethod
+    def make_arena(cls) -> Arena:
+        return make_asyncio_arena(cls.form)
+
+    def test_seed_5(self) -> None:
+        for number in range(CASES):
+            case = generate(5, number)
+            outcome = self.arena.run(case)
+            again = f"python -m tests.fuzz --asyncio --repeat 5:{number}"
+            self.assertIsNone(outcome.failure, f"{again}\n{describe(case, outcome)}")
+        seen = self.arena.outcomes
+        for name in (*NAMES, "Lock.acquire", "Counter.add", "Party.join"):
+            self.assertGreater(seen[f"{name}: an answer"] + seen[f"{name}: nothing"], 0, seen)
 
 
 class TestMutants(_Test):

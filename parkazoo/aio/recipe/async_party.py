@@ -115,13 +115,19 @@ class AsyncParty:
     async def _list(self) -> list[str]:
         """The names of the members."""
         try:
-            return [name for name in await self.client.get_children(self.path) if self._MARK in name]
+            return [name for name in await self.client.get_children(self.path) if self._is_member(name)]
         except NoNodeError:
             return []
 
+    def _is_member(self, name: str) -> bool:
+        return self._MARK in name
+
 
 class AsyncShallowParty(AsyncParty):
-    """kazoo's ShallowParty: the identifier is in the name of the znode. See :class:`AsyncParty`."""
+    """kazoo's ShallowParty: the identifier is in the name of the znode. See :class:`AsyncParty`.
+
+    As with kazoo, each znode in the folder is a member.
+    """
 
     _MARK = "-"
 
@@ -130,4 +136,7 @@ class AsyncShallowParty(AsyncParty):
 
     async def members(self) -> list[str]:
         """See :meth:`AsyncParty.members`; asks once."""
-        return [name.partition(self._MARK)[2] for name in await steadily(self.client, self._list)]
+        return [name[name.find(self._MARK) + 1 :] for name in await steadily(self.client, self._list)]
+
+    def _is_member(self, name: str) -> bool:
+        return True
