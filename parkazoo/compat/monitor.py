@@ -90,9 +90,14 @@ _hearing: ContextVar[Ear | None] = ContextVar("hearing", default=None)  # in a l
 
 
 class Ear:
-    """Has one listener hear of one client, in order, on a thread (or greenlet) of its own."""
+    """Has one listener hear of one client, in order, on a thread (or greenlet) of its own.
 
-    def __init__(self, listener: Listener, handler: Handler, unchroot: Callable[[str], str], logger: Log) -> None:
+    :param handler: of the client; None of one for asyncio.
+    """
+
+    def __init__(
+        self, listener: Listener, handler: Handler | None, unchroot: Callable[[str], str], logger: Log
+    ) -> None:
         self._listener = listener
         self._handler = handler
         self._logger = logger
@@ -149,10 +154,14 @@ class Ear:
 
     def wait(self, timeout_s: float) -> None:
         """Waits until the listener has heard of all so far; not if it waits itself."""
-        if _hearing.get() is not self:
+        if _hearing.get() is not self and self._handler is not None:
             has_heard = self._handler.event_object()
-            self._queue.put(has_heard.set)
+            self.when_heard(has_heard.set)
             has_heard.wait(timeout_s)
+
+    def when_heard(self, call: Callable[[], object]) -> None:
+        """Makes a call when the listener has heard of all so far."""
+        self._queue.put(call)
 
 
 def _overridden(listener: Listener, name: str) -> Callable[[Any], object] | None:
@@ -176,12 +185,14 @@ class ClientMonitor:
         self.operation_meter: OperationMeter | None = partial(_tell_all, of_operations) if of_operations else None
 
     def meter(self, ensemble: str) -> Meter | None:
-        """Returns the meter of requests to an ensemble; None if nobody wants to hear of requests."""
+        """Returns the meter of requests to an ensemble; None if nobody wants to hear of requests, nor how many an
+        operation has sent.
+        """
         meters: list[Meter] = [] if self.tally is None else [self.tally.meter(ensemble)]
         meters += [partial(each.request, ensemble) for each in self._ears if each.hears(RequestEnded)]
-        if len(meters) > 1:
-            return partial(_tell_all, meters)
-        return meters[0] if meters else None
+        if not meters and self.operation_meter is None:
+            return None
+        return meters[0] if len(meters) == 1 else partial(_tell_all, meters)
 
     def tell(self, event: Any) -> None:
         """Tells of an event that is no request's."""
@@ -198,6 +209,12 @@ class ClientMonitor:
         for each in self._ears:
             each.wait(max(0.0, deadline_s - self.now_s()))
 
+    def when_heard(self, call: Callable[[], object]) -> int:
+        """Makes a call for each listener, when that has heard of all so far; returns how many there are."""
+        for each in self._ears:
+            each.when_heard(call)
+        return len(self._ears)
+
 
 def _tell_all(meters: Sequence[Callable[..., None]], *about: object) -> None:
     for each in meters:
@@ -205,7 +222,11 @@ def _tell_all(meters: Sequence[Callable[..., None]], *about: object) -> None:
 
 
 def make_monitor(
-    listeners: Iterable[Listener], counts: bool, handler: Handler, unchroot: Callable[[str], str], logger: Log
+    listeners: Iterable[Listener],
+    counts: bool,
+    handler: Handler | None,
+    unchroot: Callable[[str], str],
+    logger: Log,
 ) -> ClientMonitor | None:
     """Makes what tells the listeners of a client, and the registered ones; None if there is nobody to tell.
 

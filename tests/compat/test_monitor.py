@@ -112,7 +112,7 @@ class TestListeners(unittest.TestCase):
             def operation_ended(self, event: OperationEnded) -> None: ...
 
         monitor = self.monitor(Operations())
-        self.assertIsNone(monitor.meter("a"))
+        self.assertIsNotNone(monitor.meter("a"))  # by which an operation's requests are counted
         self.assertIsNotNone(monitor.operation_meter)
 
     def test_several_hear_in_order(self) -> None:
