@@ -62,7 +62,7 @@ class OwnZnode:
                 raise SessionExpiredError
             create = self._client.create_async
             self._made = create(self._asked, self._data, ephemeral=True, sequence=self.is_numbered, makepath=True)
-            self.path = await answer(self._made)
+            self.path, self._made = await answer(self._made), None
         return self.path
 
     async def _find(self) -> str | None:
@@ -78,12 +78,13 @@ class OwnZnode:
 
         :returns: whether it was there until now, in its session.
         """
-        if self._made is None:
+        if self._made is None and self.path is None:
             return False
-        if not self._made.done():
-            await asyncio.wait([self._made])
-        if self._made.exception() is None:
-            self.path = self._made.result()
+        if self._made is not None:
+            if not self._made.done():
+                await asyncio.wait([self._made])
+            if self._made.exception() is None:
+                self.path = self._made.result()
         with suppress(KazooException):  # the client was stopped; or it lost the right to do so
             return await steadily(self._client, self._delete)
         return False

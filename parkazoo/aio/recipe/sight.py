@@ -59,7 +59,7 @@ class Sight:
         self.told: set[str] = set()
         self._client = client
         self._change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._reads: list[tuple[str, asyncio.Future[object]]] = []
+        self._reads: list[tuple[str, asyncio.Future[object] | None]] = []
 
     def __call__(self, event: WatchedEvent) -> None:
         self.told.add(event.type)
@@ -68,9 +68,11 @@ class Sight:
 
     async def read(self, read: Callable[[str, Watch], asyncio.Future[T]], path: str) -> T:
         """Reads, with a watch."""
-        issued = read(path, self)
+        issued, at = read(path, self), len(self._reads)
         self._reads.append((path, issued))  # type: ignore[arg-type]  # only asked whether it is done
-        return await answer(issued)
+        result = await answer(issued)
+        self._reads[at] = path, None  # who waits for a change needs no answer any more
+        return result
 
     async def change(self) -> None:
         """Waits until something that was read has changed, or the connection is lost."""
@@ -83,7 +85,7 @@ class Sight:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for path, issued in self._reads:
-            if issued.done():
+            if issued is None or issued.done():
                 self._forget(path)
             else:
                 issued.add_done_callback(lambda _, path=path: self._forget(path))  # type: ignore[misc]
