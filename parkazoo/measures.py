@@ -6,9 +6,8 @@ import logging
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
-from parkazoo.client import ParKazooClient
 from parkazoo.monitoring import NO_ERROR, Counters
 
 NAME, ENSEMBLE, OPERATION, OUTCOME = "client", "ensemble", "operation", "outcome"
@@ -17,6 +16,13 @@ OUTCOMES_FROM_0 = (NO_ERROR, "connection_loss", "session_expired")
 Labels = tuple[str, ...]
 T = TypeVar("T")
 _log = logging.getLogger("parkazoo")
+
+
+class CountingClient(Protocol):
+    """A ParKazooClient, for threads or for asyncio."""
+
+    def counters(self) -> Counters:
+        """Returns what it has counted."""
 
 
 class Measure(NamedTuple):
@@ -102,11 +108,11 @@ class CountedClients:
     :raises ValueError: there is no client, or only some have names.
     """
 
-    def __init__(self, clients: Sequence[ParKazooClient], named: Mapping[str, ParKazooClient]) -> None:
+    def __init__(self, clients: Sequence[CountingClient], named: Mapping[str, CountingClient]) -> None:
         if bool(clients) == bool(named):
             raise ValueError("give at least one client, and a name to each of them or to none")
         self._have_names = bool(named)
-        self._clients: list[tuple[Labels, ParKazooClient]] = [((), each) for each in clients]
+        self._clients: list[tuple[Labels, CountingClient]] = [((), each) for each in clients]
         self._clients += [((name,), each) for name, each in named.items()]
         self._has_failed = False
         for _, client in self._clients:
@@ -129,7 +135,7 @@ class CountedClients:
         return found
 
     @contextmanager
-    def _no_error(self, client: ParKazooClient) -> Iterator[None]:
+    def _no_error(self, client: CountingClient) -> Iterator[None]:
         try:
             yield
         except Exception:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from parkazoo.client import ParKazooClient
 from parkazoo.installing import command_to_add
 from parkazoo.measures import (
     ENSEMBLE,
@@ -13,6 +12,7 @@ from parkazoo.measures import (
     OPERATION,
     OUTCOME,
     CountedClients,
+    CountingClient,
     Labels,
     Measure,
     values_of,
@@ -39,7 +39,7 @@ CONVENTIONAL_PORT = "2181"
 
 
 def observe(
-    *clients: ParKazooClient, meter_provider: MeterProvider | None = None, **named: ParKazooClient
+    *clients: CountingClient, meter_provider: MeterProvider | None = None, **named: CountingClient
 ) -> None:
     """Has the counters of clients read whenever metrics are collected. Nothing is done for a request.
 

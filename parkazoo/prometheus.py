@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
-from parkazoo.client import ParKazooClient
 from parkazoo.installing import command_to_add
-from parkazoo.measures import ENSEMBLE, MEASURES, OPERATION, CountedClients, Labels, Measure, joined, values_of
+from parkazoo.measures import (
+    ENSEMBLE,
+    MEASURES,
+    OPERATION,
+    CountedClients,
+    CountingClient,
+    Labels,
+    Measure,
+    joined,
+    values_of,
+)
 from parkazoo.monitoring import BUCKETS_S, Counters, Histogram
 
 try:
@@ -30,7 +39,7 @@ class ClientCollector(Collector):
     :raises ValueError: there is no client, or only some have names.
     """
 
-    def __init__(self, *clients: ParKazooClient, **named: ParKazooClient) -> None:
+    def __init__(self, *clients: CountingClient, **named: CountingClient) -> None:
         self._clients = CountedClients(clients, named)
 
     def describe(self) -> Iterator[Metric]:

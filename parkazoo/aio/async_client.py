@@ -26,14 +26,17 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
 
+from parkazoo import monitoring
 from parkazoo.aio.async_calls import plain
 from parkazoo.aio.async_deferred import AsyncDefersWrites
+from parkazoo.aio.async_ensembles import AsyncEnsembles
 from parkazoo.aio.async_newer_calls import AsyncNewerCalls
 from parkazoo.aio.async_recipes import AsyncRecipes
 from parkazoo.aio.asyncio_loop import AsyncioLoop
 from parkazoo.aio.asyncio_runtime import AsyncioRuntime
 from parkazoo.aio.ending import Ending
 from parkazoo.aio.future_reply import FutureReply
+from parkazoo.compat.monitor import make_monitor
 from parkazoo.engine.ports import Reply, give
 from parkazoo.engine.session import Session
 from parkazoo.errors import ForkError
@@ -56,10 +59,11 @@ from parkazoo.wire.tls import Tls, make_context
 
 UNSETTLED = KeeperState.CONNECTING
 CHROOT_TIMEOUT_S = 1.0
+LISTENERS_S = 1.0  # at most, until they have heard of all at the end
 ClientT = TypeVar("ClientT", bound="ParKazooClient")
 
 
-class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites):
+class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites, AsyncEnsembles):
     """A client of several ensembles, on the event loop that runs when it is started.
 
     ``async with ParKazooClient(hosts) as zk`` starts and stops it. It has no thread, and no task of its own but
@@ -92,6 +96,8 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites):
         check_hostname: bool = False,
         give_up_after: float | None = None,
         consistency: Literal["ensemble", "total"] = "ensemble",
+        listeners: Iterable[monitoring.Listener] = (),
+        counters: bool = False,
     ) -> None:
         """:param hosts: ``"host:port,host:port/chroot"``, or a list of these parts: servers of any ensembles.
         :param timeout: session timeout in seconds; servers have limits of their own.
@@ -107,6 +113,9 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites):
             all ensembles. By default it stays SUSPENDED until the ensemble is back.
         :param consistency: ``"total"``: the reads and writes of all clients made so have one order on all
             ensembles; ``"ensemble"``: each ensemble has an order of its own.
+        :param listeners: hear of the client's work, each on a thread of its own; see
+            :class:`parkazoo.monitoring.Listener`.
+        :param counters: count requests and their seconds for :meth:`counters`.
         :raises ValueError: `give_up_after` is not above 0, or `consistency` is neither of the two.
         """
         if give_up_after is not None and not give_up_after > 0:
@@ -128,7 +137,7 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites):
         self.session_timeout_s = float(timeout)
         self.give_up_after_s = give_up_after
         self.has_total_order = consistency == "total"
-        self.monitor = None
+        self.monitor = make_monitor(listeners, counters, None, self.unchroot, self.logger)
         self.client_state: str = KeeperState.CLOSED
         self.state: str = KazooState.LOST
         self._about = About()
@@ -224,7 +233,7 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites):
             return self._session
         self._process = os.getpid()
         self._loop = asyncio.get_running_loop()
-        self._runtime = AsyncioRuntime(self._loop)
+        self._runtime = AsyncioRuntime(self._loop, self.monitor)
         self.client_state = KeeperState.CONNECTING
         self.session_number += 1
         resumed, self._resumed = self._resumed, None
@@ -279,7 +288,23 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites):
         if (ending := self._end()) is not None:
             await asyncio.wait([ending.end])
             await self.cleaned()
+            await self._heard()
             ending.end.result()
+
+    async def _heard(self) -> None:
+        """Waits until each listener has heard of all so far, a second at most."""
+        if self.monitor is None:
+            return
+        loop, has_heard = asyncio.get_running_loop(), asyncio.Semaphore(0)
+
+        def tell() -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(has_heard.release)
+
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LISTENERS_S):
+                for _ in range(self.monitor.when_heard(tell)):
+                    await has_heard.acquire()
 
     def _end(self) -> Ending | None:
         """Have it end; None if it does not run."""
@@ -366,14 +391,19 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites):
             self.remove_listener(note)
             self._ends.pop(note, None)
 
-    def _change(self, state: str) -> None:
-        """As with kazoo, it stays LOST until there is a connection again."""
+    def _change(self, state: str, ensemble: str = "") -> None:
+        """As with kazoo, it stays LOST until there is a connection again.
+
+        :param ensemble: whose loss has changed it; empty: no one's.
+        """
         was_closed, self.client_state = self.client_state in CLOSED_ERRORS, state
         before = self.state
         if not (was_closed and state == KeeperState.CONNECTING):
             self.state = kazoo_state(state)
         self.wake()
         if self.state != before:
+            if self.monitor is not None:
+                self.monitor.tell(monitoring.StateChanged(before, self.state, ensemble))
             if self.state == KazooState.LOST:
                 self.lose()
             self._runtime.call(partial(self._tell, self.state, list(self._listeners)))
@@ -479,7 +509,7 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites):
         if state == KeeperState.EXPIRED_SESSION:
             self.session_number += 1
         if state != self.client_state:
-            self._change(state)
+            self._change(state, ensemble)
         else:
             self.wake()
 

@@ -13,6 +13,7 @@ from kazoo.protocol.states import WatchedEvent
 
 from parkazoo.aio.asyncio_link import AsyncioLink
 from parkazoo.aio.asyncio_loop import AsyncioLoop
+from parkazoo.engine.ports import Monitor
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.types.znodes import Watch
 from parkazoo.wire.link import Link
@@ -31,9 +32,9 @@ class AsyncioRuntime:
     """See :class:`parkazoo.wire.running.WireRuntime`. The loop runs already, and goes on afterwards."""
 
     link_type: type[Link] = AsyncioLink
-    monitor = None
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, monitor: Monitor | None) -> None:
+        self.monitor = monitor
         self.gate = OpenGate()
         self.loop = AsyncioLoop(loop)
         self._asyncio_loop = loop

@@ -11,10 +11,11 @@ from kazoo.protocol.states import KazooState, KeeperState
 
 from parkazoo.compat.calls import KazooCalls
 from parkazoo.compat.compatible_client import CompatibleClient
+from parkazoo.compat.of_ensembles import counters_of, ensemble_of, ports_to_join
 from parkazoo.kazoo_private import GetData
 from parkazoo.monitoring import Counters
 from parkazoo.protocol.asking import prefixed
-from parkazoo.protocol.cluster_map import FIRST, ClusterMap
+from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.placement import ENSEMBLE, PINNED, split
 from parkazoo.protocol.states import CLOSED_ERRORS, kazoo_state
 from parkazoo.types.handlers import Handler
@@ -46,25 +47,7 @@ class Ensembles(CompatibleClient):
         :raises RuntimeError: the client does not count: it was not made with ``counters=True``.
         """
         tally = None if self.monitor is None else self.monitor.tally
-        if tally is None:
-            raise RuntimeError("this client does not count: make it with ParKazooClient(..., counters=True)")
-        members = [member for member in self._members() if member.name != FIRST]
-        roster = self._session.roster if self._session else None
-        known = None if roster is None else roster.cluster_map
-        names = [] if roster is None else roster.names[:]
-        ports = [] if roster is None else roster.ports
-        queued = {name: port.kept for name, port in zip(names, ports, strict=False) if hasattr(port, "kept")}
-        return Counters(
-            *tally.requests(),
-            {member.name: len(member._pending) for member in members},
-            queued | {member.name: len(member.backlog) for member in members},
-            {name: False for name in names if known is None or name not in known.gone}
-            | {member.name: member.state == KazooState.CONNECTED for member in members},
-            dict(tally.connections_lost),
-            dict(tally.sessions_expired),
-            dict(tally.watch_events),
-            roster.cluster_map.epoch if roster is not None and names else 0,
-        )
+        return counters_of(tally, self._session, self._members())
 
     def join(self, *names: str, timeout: float = 15) -> None:
         """Connects to these ensembles; without names, to all. Otherwise the first request that needs one connects
@@ -86,13 +69,10 @@ class Ensembles(CompatibleClient):
         if session is None or session.roster.cluster_map is None or not self.connected:
             raise ConnectionClosedError("the client is not connected: start it")
         roster = session.roster
-        known = [name for name in roster.names if name in roster.cluster_map.ensembles]
-        for name in names:
-            if name not in known:
-                raise ValueError(f"no ensemble {name!r} in the cluster map: {', '.join(known)}")
-        answers = [AwaitedAnswer(self.handler) for _ in names or known]
-        for name, answer in zip(names or known, answers, strict=True):
-            roster.ports[roster.names.index(name)].submit(GetData(ENSEMBLE, None), answer)
+        answers = []
+        for port in ports_to_join(roster, names):
+            answers.append(AwaitedAnswer(self.handler))
+            port.submit(GetData(ENSEMBLE, None), answers[-1])
         for answer in answers:
             if not answer.has_come(deadline_s - time.monotonic()):
                 message = f"Connection time-out: no session with {roster.describe_missing()} within {timeout} s"
@@ -147,10 +127,7 @@ class Ensembles(CompatibleClient):
         session = self._session
         if session is None or session.driver is None or self._state in CLOSED_ERRORS:
             return session, None
-        context, path = session.driver.context, prefixed(self.chroot, path)
-        if for_watch:
-            path = context.places.nearest(path)
-        return session, int(context.known(path).home.ensemble)
+        return session, ensemble_of(session, self.chroot, path, for_watch)
 
 
 class AwaitedAnswer:

@@ -51,6 +51,8 @@ LAYERS = {
         "parkazoo.engine",
         "parkazoo.wire",
         "parkazoo.compat.creation",
+        "parkazoo.compat.monitor",
+        "parkazoo.compat.of_ensembles",
         "parkazoo.recipe.count",
         "parkazoo.recipe.delete",
         "parkazoo.recipe.barrier_rounds",

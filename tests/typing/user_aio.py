@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing_extensions import assert_type
 
 from parkazoo.aio import LockLostError, ParKazooClient
+from parkazoo.monitoring import Listener
 from parkazoo.types import ACL, AddWatchMode, Id, ZnodeStat
 from parkazoo.types.client import TransactionResult
 from parkazoo.types.znodes import WatchedEvent
@@ -228,3 +229,11 @@ async def defer(zk: ParKazooClient) -> None:
         await ticket
         await later.put("/a", "text")  # E: arg-type
     zk.deferred(on_error="ignore")  # E: arg-type
+
+
+async def show(zk: ParKazooClient) -> None:
+    await zk.join("a", "b", timeout=3)
+    assert_type(zk.state_of("/a"), str)
+    assert_type(zk.counters().map_epoch, int)
+    ParKazooClient("h", counters=True, listeners=[Listener()])
+    ParKazooClient("h", listeners=[7])  # E: list-item
