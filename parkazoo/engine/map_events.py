@@ -21,9 +21,12 @@ MOST_TURNS = 5000
 CallLater = Callable[[float, Callable[[], None]], None]
 
 
-def some_time_later() -> float:
-    """Seconds, others for each client."""
-    return LATER_S * (1 + random.random())
+def some_time_later(clients: int = MOST_TURNS) -> float:
+    """Seconds, others for each client.
+
+    :param clients: how many do the same then.
+    """
+    return min(LATER_S, clients * TURN_S) * (1 + random.random())
 
 
 class MapEvents(Generic[MemberT]):
@@ -46,7 +49,7 @@ class MapEvents(Generic[MemberT]):
         self._is_connected = is_connected
         self._must_hurry = must_hurry
         self._known: dict[MemberT, int] = {}  # the number of the client's map, when the copy there was read last
-        self._is_due = False  # the primary has changed, and has not been read since
+        self._due: MemberT | None = None  # tells of a change that has not been read yet
 
     @property
     def _number(self) -> int:
@@ -56,13 +59,13 @@ class MapEvents(Generic[MemberT]):
     def have_read(self, member: MemberT) -> None:
         """The copy on a member's ensemble, and its map is taken."""
         self._known[member] = self._number
-        if self._is_first(member):
-            self._is_due = False
+        if member is self._due:
+            self._due = None
 
     def told(self, member: MemberT) -> None:
         """The copy there has changed: the member is to read it."""
         if self._is_first(member):
-            self._is_due = True
+            self._due = member
             self._read_in_turn(member)
         elif self._is_repeated(member):
             self._call_later(some_time_later(), member.read_map)
@@ -77,7 +80,7 @@ class MapEvents(Generic[MemberT]):
 
     def _is_repeated(self, member: MemberT) -> bool:
         """Whether the client has read the same elsewhere, or will soon."""
-        return self._is_due or self._number > self._known.get(member, 0)
+        return self._due is not None or self._number > self._known.get(member, 0)
 
     def _read_in_turn(self, member: MemberT) -> None:
         newest = self._newest()

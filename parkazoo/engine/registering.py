@@ -70,13 +70,14 @@ class Registering(Generic[MemberT]):
 
         For a step of a move a command waits where the children have been. Everywhere else it is said later.
         """
-        source = "" if self.said is None else newest.source_of_step(self.said)
+        move = None if self.said is None else newest.move_since(self.said)
         self.said = newest
         for member in members:
-            if source in ("", member.name):
+            if move is None or member.name == move.source:
                 self.register_again(member, is_one)
             else:
-                self._call_later(some_time_later(), partial(self.register_again, member, is_one))
+                delay_s = some_time_later(move.clients) if move.clients else some_time_later()
+                self._call_later(delay_s, partial(self.register_again, member, is_one))
 
     def register_again(self, member: MemberT, is_one: bool) -> None:
         """Have a session say the epoch, if it has registered with an older one."""

@@ -352,12 +352,10 @@ class ClusterMap:
         """The name of the last move that has begun. Older operations may know another place of the directory."""
         return self.moved if self.move is None else self.move.name
 
-    def source_of_step(self, before: ClusterMap) -> str:
-        """Of the map's move, or of the one before, if nothing but moves has changed since `before`; else empty."""
-        move = self.move or before.move
-        if move is None or any(getattr(self, name) != getattr(before, name) for name in BESIDE_MOVES):
-            return ""
-        return move.source
+    def move_since(self, before: ClusterMap) -> Moving | None:
+        """The map's move, or that of the map before, if nothing but moves has changed in between."""
+        has_more = any(getattr(self, name) != getattr(before, name) for name in BESIDE_MOVES)
+        return None if has_more else self.move or before.move
 
     def make_placement(self) -> Placement:
         """Where znodes live by the first epoch; the ensembles' indexes are positions in :attr:`names`.

@@ -6,7 +6,7 @@ import unittest
 from collections.abc import Callable
 from dataclasses import replace
 
-from parkazoo.engine.map_events import LATER_S, MOST_TURNS, NEWS_S, TURN_S, MapEvents
+from parkazoo.engine.map_events import LATER_S, MOST_TURNS, NEWS_S, TURN_S, MapEvents, some_time_later
 from parkazoo.protocol.cluster_map import ClusterMap
 from tests.fakes.runtime import Runtime
 from tests.protocol.test_leaving import MAP
@@ -49,7 +49,7 @@ class TestMapEvents(unittest.TestCase):
         self.map = replace(self.map, epoch=self.map.epoch + 1)
 
     def assert_later(self, reader: Reader) -> None:
-        self.runtime.turn(2 * LATER_S)
+        self.runtime.turn(3 * LATER_S)
         (read_s,) = reader.read_s
         self.assertGreaterEqual(read_s, LATER_S)
 
@@ -92,6 +92,21 @@ class TestMapEvents(unittest.TestCase):
         for reads, each in enumerate((self.b, self.c), 1):
             self.events.told(each)
             self.assertEqual(len(each.read_s), 1, reads)
+
+    def test_the_primary_comes_meanwhile(self) -> None:
+        """Its connection is there before a copy is read: the next change is news again."""
+        self.connected.discard("a")
+        self.events.told(self.b)
+        self.connected.add("a")
+        self.events.have_read(self.b)
+        self.events.told(self.c)
+        self.runtime.turn(NEWS_S)
+        self.assertEqual(self.c.read_s, [NEWS_S])
+
+    def test_few_clients(self) -> None:
+        """What they say later is not late."""
+        self.assertLessEqual(some_time_later(3), 6 * TURN_S)
+        self.assertGreaterEqual(some_time_later(), LATER_S)
 
     def test_no_map(self) -> None:
         self.map = None

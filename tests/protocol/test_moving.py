@@ -105,7 +105,8 @@ class TestMap(unittest.TestCase):
             (holds, holds.with_epoch({"a": 2}, []), ""),
         ):
             with self.subTest(before=before, now=now):
-                self.assertEqual(now.source_of_step(before), source)
+                move = now.move_since(before)
+                self.assertEqual("" if move is None else move.source, source)
 
     def test_damaged(self) -> None:
         document = json.loads(MAP.with_move(MOVE).to_json())
