@@ -78,7 +78,7 @@ _FULL = (
     Balancing("3x3", 24, 8, 500, 24, 4 * RATE_BYTES_S, 5, 20, 15, 280),
     # A thousand clients that ask nothing, and eight that ask.
     Moving(PAUSE, "2x3", 10_000, _steady(240, 2, processes=2, **_idle(250)), (3000,) * 5, 5, 20, 30),
-    Moving(RATE, "2x3", 20_000, _steady(240, 4), (3000, None) * 2, 5, 20, 18),
+    Moving(RATE, "2x3", 20_000, _steady(240, 4), (3000, None) * 2, 5, 20, 28),
     Moving(HOTTEST, "2x3", 0, _hot(12, 2), (None,) * 5, 2, 10, 12),
 )
 SIZES: dict[str, Any] = {

@@ -32,6 +32,7 @@ from parkazoo.admin.moving.immovable import (
     verify_deletable,
     verify_form,
     verify_is_placed,
+    verify_is_soon_seen,
     verify_owners,
     verify_path,
     verify_rule,
@@ -72,6 +73,7 @@ HOLD_POLL_EACH_S = 0.00005  # for each client that is not ready: to ask for it t
 WANTED_S = 0.1  # so often it looks whether the move has been called off
 ATTEMPTS = 3
 LOSSES = 5  # of connections, one after the other
+MANY = 10_000  # znodes, of which nothing is told for a while
 NOT_CARRIED = (
     "a copied znode has the data, ACL, versions and sequence numbers of the original; czxid, mzxid, pzxid, ctime "
     "and mtime are new, and may be lower; containers and znodes with a TTL become ordinary, for servers do not "
@@ -111,7 +113,8 @@ def move_directory(
     :param path: of the directory.
     :param to: the ensemble that gets the children; by default where the map puts new directories.
     :param dry_run: writes nothing.
-    :param per_second: writes at most, of the copy, and of the delete of what has moved.
+    :param per_second: writes at most, of the copy, and of the delete of what has moved; and ten times as many
+        reads.
     :param progress: called with how many znodes are copied, and how many there are to copy.
     :param strangers_gone: as for `grow_map`, like `tell`, `on_wait`, `timeout_s` and `client_options`.
     :raises ClusterMapError: the directory cannot move, or not now, for the reason in the text; or as `grow_map`.
@@ -356,13 +359,17 @@ class DirectoryMove:
         found = trace(known, self.clients, self.path)
         return self._home(known, found.d) if found.is_there else None
 
-    def _copy_of(self, move: Moving, go_on: GoOn = for_ever) -> TreePlace:
-        return TreePlace(self.clients[move.target], mirror_path(self.path, move.name), go_on=go_on)
+    def _copy_of(self, move: Moving, go_on: GoOn = for_ever, per_second: float = math.inf) -> TreePlace:
+        path = mirror_path(self.path, move.name)
+        return TreePlace(self.clients[move.target], path, go_on=go_on, per_second=per_second)
 
-    def _original_of(self, move: Moving, home: MovingHome, go_on: GoOn = for_ever) -> TreePlace:
+    def _original_of(
+        self, move: Moving, home: MovingHome, go_on: GoOn = for_ever, per_second: float = math.inf
+    ) -> TreePlace:
         if move.generation == NATIVE:
-            return TreePlace(home.client, home.path, OURS, go_on)
-        return TreePlace(self.clients[move.source], mirror_path(self.path, move.generation), go_on=go_on)
+            return TreePlace(home.client, home.path, OURS, go_on, per_second)
+        path = mirror_path(self.path, move.generation)
+        return TreePlace(self.clients[move.source], path, go_on=go_on, per_second=per_second)
 
     def _work(self, known: ClusterMap, move: Moving) -> bytes:
         return encode_work(known.epoch, move, self.about)
@@ -430,7 +437,7 @@ class DirectoryMove:
         self.rise.verify_no_strangers(known, self.clients, are_none=self.is_next)
         if not seen.is_native:
             home.verify_rights(move.name, seen)
-        place = self._original_of(move, home)
+        place = self._original_of(move, home, per_second=self.per_second)
         original = look(place)
         if not original:
             if not self.rise.dry_run and not seen.is_native:
@@ -439,6 +446,7 @@ class DirectoryMove:
                 raise _AgainError
         verify_owners(place, original, self.path)
         verify_deletable(place, original)
+        verify_is_soon_seen(self._original_of(move, home), original, self.path)
         return Both(original)
 
     def _copy(self, known: ClusterMap, home: MovingHome, seen: SeenPin, move: Moving, original: Both) -> None:
@@ -455,9 +463,12 @@ class DirectoryMove:
                 raise TakenOverError(f"{is_mine} on {client} is gone")
 
         go_on = now_and_then(verify_wanted)
-        place, source = self._copy_of(move, go_on), self._original_of(move, home, go_on)
+        place = self._copy_of(move, go_on, self.per_second)
+        source = self._original_of(move, home, go_on, self.per_second)
         client.make(MOVES, b"", client.call("get_acls", MIRRORS)[0])
         self.begun = move
+        if (many := len(original.original) - 1) >= MANY:
+            self.rise.tell(f"copying {many:,} znodes")
         copy = MovingCopy.begin(place, move.name, original.original[TOP].acl, self._work(known, move))
         try:
             brought = copy.bring(source, original, per_second=self.per_second, progress=self.progress)
@@ -664,7 +675,8 @@ class DirectoryMove:
             if home.old(move.name) is None:  # behind the fence: this is still the life that has moved
                 break
             check = (home.mark(mark), -1) if move.generation == NATIVE else (path, fence.version)
-            if delete_place(self._original_of(move, home), check, self.per_second):
+            original = self._original_of(move, home, per_second=self.per_second)
+            if delete_place(original, check, self.per_second):
                 home.take_mark(mark)
 
     def _finish_left(self, known: ClusterMap, home: MovingHome, moved: Sequence[str]) -> None:

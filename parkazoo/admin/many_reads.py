@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kazoo.exceptions import NoAuthError, NoNodeError, UnimplementedError
@@ -32,13 +32,10 @@ def send(client: AdminClient, request: object) -> AsyncResult[Any]:
     return result
 
 
-def ask_all(
-    client: AdminClient, requests: Iterable[Sequence[Read]], go_on: Callable[[], None] = lambda: None
-) -> Iterator[tuple[str, Any]]:
+def ask_all(client: AdminClient, requests: Iterable[Sequence[Read]]) -> Iterator[tuple[str, Any]]:
     """Yields each path with its answer, NoNodeError or NoAuthError. Lost connections are waited for.
 
-    :param requests: the reads of each request.
-    :param go_on: called before each request; by an error it ends them all.
+    :param requests: the reads of each request, made when it is to be sent.
     :raises UnreadableError: the ensemble ceases to answer.
     """
     waiting: deque[_SentReads] = deque()
@@ -55,7 +52,6 @@ def ask_all(
             yield request.path, answer
 
     for asked in requests:
-        go_on()
         waiting.append(_send(client, asked))
         if len(waiting) >= READS_AT_ONCE:
             yield from take()

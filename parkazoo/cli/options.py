@@ -58,7 +58,11 @@ StrangersGone = Annotated[
 ]
 Rate = Annotated[
     int | None,
-    typer.Option(min=1, metavar="N", help="At most N writes/s: of the copy, and of the delete of what has moved."),
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="At most N writes/s, and 10 N reads/s, of the copy and of the delete of what has moved.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Ca = Annotated[Path | None, typer.Option(**FILE, help="TLS: certificates of the servers' authorities.")]

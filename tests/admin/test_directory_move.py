@@ -7,8 +7,9 @@ import math
 import random
 import unittest
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -332,19 +333,23 @@ class TestMove(MoveCase):
         )
 
     def test_its_rate(self) -> None:
-        """Copy and delete keep to it. What clients wait for does not."""
-        rates: list[tuple[float, bool]] = []
+        """Copy and delete keep to it, and what they read. What clients wait for does not."""
+        rates: dict[str, set[tuple[float, bool]]] = {"place": set(), "term_writes": set()}
 
-        def pace(per_second: float) -> Pace:
+        def pace(of: str, per_second: float) -> Pace:
             move = self.published().move
-            rates.append((per_second, move is not None and not move.has_switched))
+            rates[of].add((per_second, move is not None and not move.has_switched))
             return Pace(per_second=per_second)
 
         self.worker.goes_on()
-        with mock.patch("parkazoo.admin.moving.term_writes.Pace", pace), self.worker_works():
+        with ExitStack() as patches:
+            for of in rates:
+                patches.enter_context(mock.patch(f"parkazoo.admin.moving.{of}.Pace", partial(pace, of)))
+            patches.enter_context(self.worker_works())
             self.move(per_second=1e6)
         self.assert_whole("b")
-        self.assertEqual(set(rates), {(1e6, False), (math.inf, True)})
+        self.assertEqual(rates["term_writes"], {(1e6, False), (math.inf, True)})
+        self.assertEqual(rates["place"] - {(math.inf, False)}, {(1e7, False), (math.inf, True)})
 
     def test_who_takes_turns(self) -> None:
         """The map says how many clients had a session on the source, until the move has ended."""
@@ -967,6 +972,24 @@ class TestRefused(MoveCase):
             self.refuse(
                 "^by its pin the children of /d are on a, and they are not; those in .* on b may", **options
             )
+
+    def test_many_znodes(self) -> None:
+        """Which clients would not wait for. A look that others have slowed down does not count."""
+        looks = [3.0, 3.0, 3.0, 0.1]
+
+        def walk(place: Any, before: Any) -> None:
+            self.now_s += looks.pop(0)
+
+        self.now_s = 0.0
+        with (
+            mock.patch.multiple("parkazoo.admin.moving.immovable", FEW=1, walk=walk),
+            mock.patch("parkazoo.admin.moving.immovable.time.monotonic", lambda: self.now_s),
+        ):
+            self.refuse(r"^/d has \d+ znodes, and one look at them takes 3.0 s: .*Spread[^\n]*$")
+            with self.worker_works():
+                self.move()
+        self.assertEqual(looks, [])
+        self.assert_whole("b")
 
     def test_another_move(self) -> None:
         self.home.write(Create("/p", b"", OPEN_ACL_UNSAFE, 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import unittest
 from collections import Counter
@@ -455,6 +456,23 @@ class TestLook(MovingCase):
         self.assertLess(len(self.a.requests), 10)
         self.a.write(SetACL(f"{OLD}/n7", READ_ACL_UNSAFE, -1))
         self.assertEqual(look(self.old, before)["/n7"].acl, tuple(READ_ACL_UNSAFE))
+
+    def test_a_limited_look(self) -> None:
+        """As many reads as take as long as those writes, and few of them in one request."""
+        for number in range(600):
+            self.make(f"/n{number}")
+        for per_second, most in ((math.inf, 1000), (1e9, 1000), (3000, 75), (10, 1)):
+            waited: list[int] = []
+            place = TreePlace(self.old.client, OLD, per_second=per_second)
+            with (
+                self.subTest(per_second),
+                mock.patch.object(place._pace, "wait", waited.append),
+            ):
+                self.a.requests.clear()
+                self.assertEqual(look(place), look(self.old))
+                self.assertEqual(max(waited), min(most, 601))
+                self.assertEqual(sum(waited), 601 + 1 + 601)  # data, a listing, ACLs
+                self.assertAlmostEqual(place._pace._every_s, 0.1 / per_second)
 
     def test_servers_without_several_reads_in_one_request(self) -> None:
         self.make(CHILD)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from contextlib import suppress
 
@@ -10,7 +11,7 @@ from kazoo.exceptions import BadVersionError, NoNodeError
 from parkazoo.admin.arguments import arguments_alone
 from parkazoo.admin.many_reads import send
 from parkazoo.admin.moving.carried import SeenZnode, Tree, parent_of
-from parkazoo.admin.moving.place import TreePlace
+from parkazoo.admin.moving.place import TreePlace, walk
 from parkazoo.admin.registrations import read_registrations
 from parkazoo.admin.strays import SHOWN
 from parkazoo.admin.verify import verify_names
@@ -22,6 +23,9 @@ from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import is_of_zookeeper, is_reserved, shown
 from parkazoo.protocol.registration import format_session
 from parkazoo.protocol.steps import IMPOSSIBLE
+
+MOST_LOOK_S = 2.0  # beside the second in which clients get ready: they hold for three
+FEW, FEW_BYTES = 30_000, 32 << 20  # take less, on any machine
 
 
 @arguments_alone()
@@ -106,6 +110,27 @@ def verify_owners(place: TreePlace, found: Tree, path: str) -> None:
             f"and only its owner can make one elsewhere: {shown(paths[0])}{more}, of session "
             f"{', '.join([*strange][:SHOWN])} on {place.client}. Run the command again when these have ended"
         )
+
+
+def verify_is_soon_seen(place: TreePlace, found: Tree, path: str) -> None:
+    """Looks as a hold does.
+
+    :param found: an earlier look.
+    :raises ClusterMapError: that takes so long that clients would not wait for its end.
+    """
+    if len(found) <= FEW and sum(znode.size for znode in found.values()) <= FEW_BYTES:
+        return
+    for _ in range(2):  # others may have been at work meanwhile
+        began_s = time.monotonic()
+        walk(place, found)
+        took_s = time.monotonic() - began_s
+        if took_s <= MOST_LOOK_S:
+            return
+    raise ClusterMapError(
+        f"{shown(path)} has {len(found) - 1:,} znodes, and one look at them takes {took_s:.1f} s: clients would "
+        f"not wait for more than {MOST_LOOK_S:g} s. Try again when its servers are less busy, or "
+        "have fewer znodes in it (client.Spread makes several directories of one)"
+    )
 
 
 def verify_deletable(place: TreePlace, found: Tree) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
@@ -11,6 +12,7 @@ from typing import Any
 from kazoo.exceptions import NoAuthError
 from kazoo.security import ACL
 
+from parkazoo.admin.all_znodes import Pace
 from parkazoo.admin.clients import AdminClient
 from parkazoo.admin.many_reads import Read, ask_all
 from parkazoo.admin.moving.carried import TOP, SeenZnode, Tree, above, digest_of, parent_of
@@ -27,6 +29,8 @@ MOST_READS = 1000  # in one request
 MOST_BYTES = 1 << 20  # expected in one answer, with the paths of the request
 UNKNOWN_BYTES = 1 << 16  # of a znode that was not seen before
 MOST_NAMES = 10_000
+READS_FOR_WRITE = 10  # which take servers as long as a write, about
+SHARE_S = 0.0025  # of a second's reads in one request: others wait for it
 ACLS_KEPT = 4096
 MOST_WRITTEN = 500_000
 LEAST_BYTES = 10_000
@@ -49,6 +53,8 @@ class TreePlace:
     :param path: of the mirror, or of a native directory.
     :param left_out: names directly below that belong to the place and not to the directory.
     :param go_on: called before each request of many; by an error it ends them all.
+    :param per_second: writes at most, elsewhere; reads here at most as many as take as long.
+    :ivar most_reads: in one request.
     :ivar is_over: set by another thread when what goes on here is to end.
     """
 
@@ -58,11 +64,15 @@ class TreePlace:
         path: str,
         left_out: frozenset[str] = frozenset(),
         go_on: Callable[[], None] = lambda: None,
+        per_second: float = math.inf,
     ) -> None:
         self.client = client
         self.path = path
         self.left_out = left_out
         self.go_on = go_on
+        reads_s = per_second * READS_FOR_WRITE
+        self.most_reads = int(max(1, min(MOST_READS, reads_s * SHARE_S)))
+        self._pace = Pace(per_second=reads_s)
         self.is_over = threading.Event()
 
     @cached_property
@@ -72,6 +82,13 @@ class TreePlace:
         while most > LEAST_BYTES and self.client.takes(2 * most) is False:
             most //= 2
         return most
+
+    def wait(self, reads: int) -> None:
+        """Before so many."""
+        self.go_on()
+        if self.is_over.is_set():
+            raise OverError
+        self._pace.wait(reads)
 
     def at(self, path: str) -> str:
         return self.path + path
@@ -114,7 +131,7 @@ def _with_acls(
             znodes[path] = znode._replace(acl=made.acl)
         else:
             unknown.append(path)
-    requests = ([GetACL(place.at(path)) for path in paths] for paths in _parts(unknown, lambda path: 1))
+    requests = ([GetACL(place.at(path)) for path in paths] for paths in _parts(place, unknown, lambda path: 1))
     missing = {*unknown}
     for path, (found, stat) in _ask_all(place, requests):
         acl = tuple(found)
@@ -151,7 +168,7 @@ def walk(place: TreePlace, before: Tree = NOTHING) -> dict[str, SeenZnode]:
         level = []
         listings = (
             [GetChildren(place.at(path), None) for path in paths]
-            for paths in _parts([*parents], parents.__getitem__)
+            for paths in _parts(place, [*parents], parents.__getitem__)
         )
         for path, names in _ask_all(place, listings):
             level += [f"{path}/{name}" for name in names if path != TOP or name not in place.left_out]
@@ -168,9 +185,8 @@ def read(place: TreePlace, paths: Sequence[str], sizes: Tree) -> Iterator[tuple[
         known = sizes.get(path)
         return len(place.path) + len(path) + (UNKNOWN_BYTES if known is None else known.size)
 
-    yield from _ask_all(
-        place, ([GetData(place.at(path), None) for path in part] for part in _parts(paths, size, MOST_BYTES))
-    )
+    parts = _parts(place, paths, size, MOST_BYTES)
+    yield from _ask_all(place, ([GetData(place.at(path), None) for path in part] for part in parts))
 
 
 def _seen_all(place: TreePlace, found: Iterable[tuple[str, Got]], before: Tree) -> dict[str, SeenZnode]:
@@ -218,12 +234,14 @@ def _owners(client: AdminClient, sessions: Iterable[int]) -> dict[int, int]:
     return owners
 
 
-def _parts(paths: Sequence[str], size: Callable[[str], int], most: int = MOST_NAMES) -> Iterator[list[str]]:
+def _parts(
+    place: TreePlace, paths: Sequence[str], size: Callable[[str], int], most: int = MOST_NAMES
+) -> Iterator[list[str]]:
     """The paths in groups for one request each."""
     part: list[str] = []
     total = 0
     for path in paths:
-        if part and (len(part) >= MOST_READS or total + size(path) > most):
+        if part and (len(part) >= place.most_reads or total + size(path) > most):
             yield part
             part, total = [], 0
         part.append(path)
@@ -236,12 +254,12 @@ def _ask_all(place: TreePlace, requests: Iterable[Sequence[Read]]) -> Iterator[t
     """Each path below the place with its answer; none for those that are gone. Lost connections are waited for."""
     prefix = len(place.path)
 
-    def go_on() -> None:
-        place.go_on()
-        if place.is_over.is_set():
-            raise OverError
+    def in_turn() -> Iterator[Sequence[Read]]:
+        for asked in requests:
+            place.wait(len(asked))
+            yield asked
 
-    for path, answer in ask_all(place.client, requests, go_on):
+    for path, answer in ask_all(place.client, in_turn()):
         if isinstance(answer, NoAuthError):
             raise place.client.no_right(path)
         if not isinstance(answer, Exception):

@@ -27,7 +27,7 @@ from parkazoo.types import AsyncResult
 
 MOST_WRITES = 1000  # in one transaction
 OVERHEAD = 100  # bytes of a write beside its path and data: an ACL, a header
-SHARE_S = 0.02  # of a second's writes in one transaction: others wait for it
+SHARE_S = 0.005  # of a second's writes in one transaction: others wait for it
 TRANSACTIONS_AT_ONCE = 4  # transactions
 ACLS_AT_ONCE = 200
 OVERTAKEN = (BadVersionError, NodeExistsError, NoNodeError, NotEmptyError)
