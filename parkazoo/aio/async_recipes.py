@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, ParamSpec, TypeVar, overload
@@ -13,14 +14,18 @@ from parkazoo.aio.recipe.async_lease import AsyncMultiNonBlockingLease, AsyncNon
 from parkazoo.aio.recipe.async_lock import AsyncLock, AsyncReadLock, AsyncWriteLock
 from parkazoo.aio.recipe.async_locking_queue import AsyncLockingQueue
 from parkazoo.aio.recipe.async_once import AsyncOnce
+from parkazoo.aio.recipe.async_partitioner import AsyncSetPartitioner, Divide
 from parkazoo.aio.recipe.async_party import AsyncParty, AsyncShallowParty
 from parkazoo.aio.recipe.async_queue import AsyncQueue
 from parkazoo.aio.recipe.async_semaphore import AsyncSemaphore
+from parkazoo.aio.recipe.async_tree_cache import AsyncTreeCache
 from parkazoo.aio.recipe.listing import SharedListings
 from parkazoo.aio.tending import Tending
+from parkazoo.aio.tree_states import TreeStates
 
 P = ParamSpec("P")
 T = TypeVar("T")
+ItemT = TypeVar("ItemT")
 
 
 class AsyncRecipes(Tending):
@@ -51,6 +56,13 @@ class AsyncRecipes(Tending):
         """
         result: T = await self._once.call(func, args, kwargs)
         return result
+
+    def watch_tree(self, path: str) -> TreeStates:
+        """Returns the states of a znode and of all below it, on all ensembles; see :class:`TreeStates`.
+
+        ``async with zk.watch_tree(path) as states: async for state in states``.
+        """
+        return TreeStates(self, path)
 
     def Lock(self, path: str, identifier: str | None = None, extra_lock_patterns: Iterable[str] = ()) -> AsyncLock:
         """See :class:`parkazoo.aio.recipe.async_lock.AsyncLock`."""
@@ -92,6 +104,10 @@ class AsyncRecipes(Tending):
         """See :class:`parkazoo.aio.recipe.async_locking_queue.AsyncLockingQueue`."""
         return AsyncLockingQueue(self, path)
 
+    def TreeCache(self, path: str) -> AsyncTreeCache:
+        """See :class:`parkazoo.aio.recipe.async_tree_cache.AsyncTreeCache`."""
+        return AsyncTreeCache(self, path)
+
     def Barrier(self, path: str) -> AsyncBarrier:
         """See :class:`parkazoo.aio.recipe.async_barrier.AsyncBarrier`."""
         return AsyncBarrier(self, path)
@@ -107,6 +123,21 @@ class AsyncRecipes(Tending):
     def ShallowParty(self, path: str, identifier: str | None = None) -> AsyncShallowParty:
         """See :class:`parkazoo.aio.recipe.async_party.AsyncShallowParty`."""
         return AsyncShallowParty(self, path, identifier)
+
+    def SetPartitioner(
+        self,
+        path: str,
+        set: Iterable[ItemT],
+        partition_func: Divide[ItemT] | None = None,
+        identifier: str | None = None,
+        time_boundary: float = 30,
+        max_reaction_time: float = 1,
+        state_change_event: asyncio.Event | None = None,
+    ) -> AsyncSetPartitioner[ItemT]:
+        """See :class:`parkazoo.aio.recipe.async_partitioner.AsyncSetPartitioner`."""
+        return AsyncSetPartitioner(
+            self, path, set, partition_func, identifier, time_boundary, max_reaction_time, state_change_event
+        )
 
     def NonBlockingLease(
         self,

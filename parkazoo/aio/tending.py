@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from parkazoo.aio.recipe.listing import SharedListings
     from parkazoo.engine.session import Session
     from parkazoo.protocol.cluster_map import ClusterMap
+    from parkazoo.types.client import Listener
     from parkazoo.wire.member import Member
 
 T = TypeVar("T")
@@ -39,6 +40,14 @@ class Tending(AsyncCalls):
     @property
     def connected(self) -> bool:
         """Returns whether the client is connected."""
+        raise NotImplementedError
+
+    def add_listener(self, listener: Listener) -> None:
+        """Adds a plain function, which the loop calls with each new KazooState."""
+        raise NotImplementedError
+
+    def remove_listener(self, listener: Listener) -> None:
+        """Removes a listener, if it is one."""
         raise NotImplementedError
 
     async def known_map(self) -> ClusterMap:

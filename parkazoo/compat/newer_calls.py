@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,8 @@ from parkazoo.engine.ports import OnAnswer, Reply, give
 from parkazoo.protocol import asking
 from parkazoo.protocol.newer_requests import WhoAmI
 from parkazoo.recipe.count import TreeCount
-from parkazoo.types import ACLs, AsyncResult, Id
+from parkazoo.recipe.tree_watcher import TreeWatcher
+from parkazoo.types import ACLs, AsyncResult, Id, ZnodeStat
 
 
 class NewerCalls(KazooCalls):
@@ -120,3 +122,13 @@ class NewerCalls(KazooCalls):
         """
         count: int = TreeCount(self, path).run()
         return count
+
+    def watch_tree(
+        self, path: str, func: Callable[[Mapping[str, tuple[bytes, ZnodeStat]]], object] | None = None
+    ) -> TreeWatcher:
+        """Calls a function with the states of a znode and of all below it, on all ensembles.
+
+        ``client.watch_tree("/config", func)``, or as a decorator, ``@client.watch_tree("/config")``. See
+        :class:`parkazoo.recipe.tree_watcher.TreeWatcher`.
+        """
+        return TreeWatcher(self, path, func)

@@ -7,9 +7,11 @@ import sys
 import unittest
 import uuid
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from kazoo.client import KazooClient
+from kazoo.recipe.cache import TreeCache
 
 from parkazoo import ParKazooClient
 from tests.aio import aio_case
@@ -219,6 +221,53 @@ class BesideCase(unittest.IsolatedAsyncioTestCase):
         self.assertIs(await self.zk.NonBlockingLease("/l", HOUR, "me").obtain(), False)
         self.assertIs(await self.zk.NonBlockingLease("/l", HOUR, "you").obtain(), True)
         self.assertFalse(await self.in_thread(self.other.NonBlockingLease, "/l", HOUR, "me"))
+
+    async def test_tree_caches(self) -> None:
+        """Both see the same, and each what the other's client writes."""
+        others = TreeCache(self.other, "/tc")
+        await self.in_thread(others.start)
+        self.addAsyncCleanup(self.in_thread, others.close)
+        async with self.zk.TreeCache("/tc") as ours:
+            await self.in_thread(self.other.create, "/tc/a/b", b"1", makepath=True)
+            await self.zk.create("/tc/c", b"2")
+            await self.zk.set("/tc/a", b"3")
+            for path, data in (("/tc/a/b", b"1"), ("/tc/c", b"2"), ("/tc/a", b"3")):
+                for cache in (ours, others):
+                    await until(lambda p=path, d=data, c=cache: (c.get_data(p) or [0, 0])[1] == d, path)
+            self.assertEqual(ours.get_children("/tc"), others.get_children("/tc"))
+
+    async def test_set_partitioners(self) -> None:
+        """They divide the items among members of either kind, whoever comes and goes."""
+        items = ["a", "b", "c", "d", "e"]
+        ours = self.zk.SetPartitioner("/sp", items, identifier="1", time_boundary=0.2)
+        others = await self.in_thread(
+            partial(self.other.SetPartitioner, "/sp", items, identifier="2", time_boundary=0.2)
+        )
+
+        async def turn() -> list[list[str]]:
+            while not (ours.acquired and others.acquired):
+                if ours.release:
+                    await ours.release_set()
+                elif others.release:
+                    await self.in_thread(others.release_set)
+                else:
+                    await asyncio.gather(ours.wait_for_acquire(), self.in_thread(others.wait_for_acquire, 1))
+            return [list(ours), list(others)]
+
+        self.assertEqual(await turn(), [["a", "c", "e"], ["b", "d"]])
+        third = self.zk.SetPartitioner("/sp", items, identifier="3", time_boundary=0.2)
+        waiting = asyncio.create_task(third.wait_for_acquire())
+        await until(lambda: ours.release and others.release, "both hear of it")
+        self.assertEqual(await turn(), [["a", "d"], ["b", "e"]])
+        await waiting
+        self.assertEqual([*third], ["c"])
+        await third.finish()
+        await self.in_thread(others.finish)
+        async for share in ours:
+            if len(share) == 5:
+                break
+        await ours.finish()
+        self.assertTrue(ours.failed)
 
     async def test_once(self) -> None:
         self.assertEqual(

@@ -54,29 +54,31 @@ class TestStruck(StrikeCase):
         await self.strike_each(use, root=TASK)
 
     async def test_with_another(self) -> None:
-        """Its connection and its session are struck, too; only one of the two is cancelled."""
-        other, has_left = await self.started(timeout=4), [False]
+        """Its connection and its session are struck, too; only one of the two is cancelled. If that has entered,
+        the other one gets in and out, but where it has lost its session.
+        """
+        other, has_entered = await self.started(timeout=4), [False]
         task: asyncio.Task[None]
+        sessions = 0
 
-        async def enter_and_leave(zk: Any) -> None:
+        async def enter_and_leave(zk: Any, has_entered: list[bool]) -> None:
             async with zk.DoubleBarrier(TASK, 2):
-                pass
-
-        async def use() -> None:
-            await enter_and_leave(self.zk)
-            has_left[0] = True
+                has_entered[0] = True
 
         def begin() -> Any:
-            nonlocal task
-            has_left[0] = False
+            nonlocal task, sessions
+            has_entered[0] = False
+            sessions = other.session_number
             self.cluster.model.execute(0, Delete(READY, -1))
-            task = asyncio.create_task(enter_and_leave(other))
-            return use()
+            task = asyncio.create_task(enter_and_leave(other, [False]))
+            return enter_and_leave(self.zk, has_entered)
 
         async def then() -> None:
-            if not has_left[0]:
+            if not has_entered[0] or sessions != other.session_number:
                 task.cancel()  # it may wait for another member
-            await asyncio.wait([task])
+            await until(
+                task.done, f"the other one, which waits in {[*map(str, task.get_stack())]} for {self.below(TASK)}"
+            )
             self.assertTrue(task.cancelled() or task.exception() is None)
             await until(lambda: not self.below(TASK) and not other._cleanups, "both have left")
 

@@ -57,6 +57,8 @@ LAYERS = {
         "parkazoo.recipe.delete",
         "parkazoo.recipe.barrier_rounds",
         "parkazoo.recipe.queue_layout",
+        "parkazoo.recipe.subtree",
+        "parkazoo.recipe.tree_reads",
         "parkazoo.recipe.tree_walk",
         "parkazoo.aio",
     ),

@@ -167,6 +167,9 @@ zk.add_watch("/a", print)
 zk.add_watch("/a", print, AddWatchMode.PERSISTENT_RECURSIVE)
 assert_type(zk.add_watch_async("/a", print).get(), None)
 zk.add_watch("/a")  # E: call-arg
+tree = zk.watch_tree("/a", lambda state: assert_type(state["/a"], tuple[bytes, ZnodeStat]))
+tree.close()
+zk.watch_tree(3)  # E: arg-type
 zk.get(b"/a")  # E: arg-type
 zk.get("/a", no_watch)  # E: arg-type
 zk.get("/a", watcher=watch)  # E: call-arg

@@ -185,6 +185,45 @@ async def locking_queues() -> None:
     await queue.get(timeout=3)  # E: call-arg
 
 
+async def trees() -> None:
+    async with zk.watch_tree("/a") as states:
+        async for state in states:
+            assert_type(state["/a/b"], tuple[bytes, ZnodeStat])
+    zk.watch_tree(7)  # E: arg-type
+    cache = zk.TreeCache("/a")
+
+    @cache.listen
+    def changed(event: object) -> None:
+        print(event)
+
+    cache.listen_fault(changed)
+    await cache.start()
+    async with cache as same:
+        assert_type(same.path, str)
+    print(cache.get_data("/a", default=None), cache.get_children("/a"), cache.client.connected)
+    await cache.close()
+    cache.listen("print")  # E: type-var
+
+
+async def partitioners() -> None:
+    partitioner = zk.SetPartitioner("/work", [1, 2, 3], identifier="me", time_boundary=0.5)
+    if partitioner.release:
+        await partitioner.release_set()
+    elif partitioner.allocating:
+        await partitioner.wait_for_acquire()
+    assert_type((partitioner.acquired, partitioner.failed, partitioner.state), tuple[bool, bool, str])
+    assert_type((partitioner.path, list(partitioner)), tuple[str, list[int]])
+    async with partitioner as same:
+        async for share in same:
+            assert_type(share, list[int])
+            await same.wait_for_release()
+    await partitioner.state_change_event.wait()
+    assert_type((partitioner.client.connected, partitioner.time_boundary), tuple[bool, float])
+    assert_type(partitioner.max_reaction_time, float)
+    await partitioner.finish()
+    zk.SetPartitioner("/work", 3)  # E: arg-type
+
+
 async def barriers() -> None:
     barrier = zk.Barrier("/barrier")
     await barrier.create()

@@ -43,6 +43,11 @@ class AsyncParty:
         """Whether this has joined, in the client's present session."""
         return self._own is not None and self._own.is_of_now
 
+    @property
+    def name(self) -> str | None:
+        """The name of the znode with which this participates."""
+        return self._own.name if self._own is not None and self._own.is_of_now else None
+
     def _name(self) -> str:
         return uuid.uuid4().hex + self._MARK
 
@@ -88,6 +93,12 @@ class AsyncParty:
         """
         own, self._own = self._own, None
         return own is not None and bool(await self.client.finish(own.withdraw()))
+
+    def _let_go(self) -> None:
+        """Has it leave; nobody waits for that."""
+        own, self._own = self._own, None
+        if own is not None:
+            self.client.own(own.withdraw())
 
     async def __aenter__(self: PartyT) -> PartyT:
         """Joins, as :meth:`join` does."""

@@ -53,16 +53,21 @@ class Sight:
     ``with Sight(client) as sight`` forgets the watch at the end, and that of a read still under way.
 
     :ivar told: the types of the events that it was called with.
+    :ivar on_change: called with the first of them.
     """
 
-    def __init__(self, client: Tending) -> None:
+    def __init__(self, client: Tending, on_change: Callable[[], None] = lambda: None) -> None:
         self.told: set[str] = set()
+        self.on_change = on_change
         self._client = client
         self._change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._reads: list[tuple[str, asyncio.Future[object] | None]] = []
 
     def __call__(self, event: WatchedEvent) -> None:
+        is_first = not self.told
         self.told.add(event.type)
+        if is_first:
+            self.on_change()
         if not self._change.done():
             self._change.set_result(None)
 
@@ -84,6 +89,9 @@ class Sight:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
         for path, issued in self._reads:
             if issued is None or issued.done():
                 self._forget(path)
