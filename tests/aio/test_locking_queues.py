@@ -145,6 +145,9 @@ class TestLockingQueue(AioCase):
         assert self.zk._session is not None
         self.zk._session.expire("a test wants it")
 
+    def is_watched(self) -> bool:
+        return any("entries" in each.path for each in self.cluster.model.watches)
+
     async def entries(self) -> list[str]:
         return sorted(await self.other.get_children(FOLDERS[0]))
 
@@ -232,7 +235,7 @@ class TestLockingQueue(AioCase):
         await self.queue.put(b"2")
         self.assertEqual(await self.queue.get(), b"2")
         waiting = asyncio.create_task(self.other.LockingQueue(QUEUE).get())
-        await until(lambda: self.cluster.model.watches, "it waits")
+        await until(self.is_watched, "it waits")
         with suppress(NotEmptyError):
             await self.zk.delete(QUEUE, recursive=True)
         await self.queue.put(b"3")
@@ -240,7 +243,7 @@ class TestLockingQueue(AioCase):
 
     async def test_stopped(self) -> None:
         task = asyncio.create_task(self.queue.get())
-        await until(lambda: self.cluster.model.watches, "it waits")
+        await until(self.is_watched, "it waits")
         await self.zk.stop()
         with self.assertRaises(ConnectionClosedError):
             await task
