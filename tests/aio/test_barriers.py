@@ -54,31 +54,28 @@ class TestStruck(StrikeCase):
         await self.strike_each(use, root=TASK)
 
     async def test_with_another(self) -> None:
-        """Its connection and its session are struck, too; only one of the two is cancelled. If that has entered,
-        the other one gets in and out, but where it has lost its session.
+        """Its connection and its session are struck, too; only one of the two is cancelled. The other one gets in
+        and out, unless that has not entered.
         """
-        other, has_entered = await self.started(timeout=4), [False]
+        other = await self.started(timeout=4)
+        ours, others = [False], [False]  # whether it has entered
         task: asyncio.Task[None]
-        sessions = 0
 
         async def enter_and_leave(zk: Any, has_entered: list[bool]) -> None:
             async with zk.DoubleBarrier(TASK, 2):
                 has_entered[0] = True
 
         def begin() -> Any:
-            nonlocal task, sessions
-            has_entered[0] = False
-            sessions = other.session_number
+            nonlocal task
+            ours[0] = others[0] = False
             self.cluster.model.execute(0, Delete(READY, -1))
-            task = asyncio.create_task(enter_and_leave(other, [False]))
-            return enter_and_leave(self.zk, has_entered)
+            task = asyncio.create_task(enter_and_leave(other, others))
+            return enter_and_leave(self.zk, ours)
 
         async def then() -> None:
-            if not has_entered[0] or sessions != other.session_number:
+            if not ours[0] and not others[0]:
                 task.cancel()  # it may wait for another member
-            await until(
-                task.done, f"the other one, which waits in {[*map(str, task.get_stack())]} for {self.below(TASK)}"
-            )
+            await until(task.done, "the other one is out")
             self.assertTrue(task.cancelled() or task.exception() is None)
             await until(lambda: not self.below(TASK) and not other._cleanups, "both have left")
 
@@ -180,6 +177,20 @@ class TestDoubleBarrier(AioCase):
         await asyncio.gather(barrier.enter(), other.DoubleBarrier(TASK, 2).enter())
         with self.assertRaisesRegex(RuntimeError, "has entered"):
             await barrier.enter()
+
+    async def test_a_round_that_has_ended(self) -> None:
+        """Who has lost its session, and leaves late, waits for no member of the next round."""
+        zk, other = await self.started(timeout=4), await self.started(timeout=4)
+        late, second = zk.DoubleBarrier(TASK, 2), other.DoubleBarrier(TASK, 2)
+        await asyncio.gather(late.enter(), second.enter())
+        assert zk._session is not None
+        zk._session.expire("a test wants it")
+        await second.leave()
+        waiting = asyncio.create_task(other.DoubleBarrier(TASK, 2).enter())
+        while not await other.get_children(TASK):
+            await asyncio.sleep(0)
+        await late.leave()
+        await asyncio.gather(waiting, zk.DoubleBarrier(TASK, 2).enter())
 
     async def test_leaving_without_having_entered(self) -> None:
         zk = await self.started()

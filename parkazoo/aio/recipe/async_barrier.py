@@ -17,8 +17,8 @@ from parkazoo.aio.tending import Tending
 from parkazoo.kazoo_private import normpath
 from parkazoo.protocol.asking import check_path
 from parkazoo.protocol.placement import join
-from parkazoo.protocol.steps import failure
 from parkazoo.recipe.barrier_rounds import READY, Ready, joined, read_ready
+from parkazoo.types import ZnodeStat
 
 
 class AsyncBarrier:
@@ -87,7 +87,7 @@ class AsyncDoubleBarrier:
         self.num_clients = num_clients
         self.participating = False
         self._data = (identifier or f"{socket.gethostname()}-{os.getpid()}").encode()
-        self._own: OwnZnode | None = None
+        self._entry: _Entry | None = None
 
     async def __aenter__(self) -> AsyncDoubleBarrier:
         """Enters, as :meth:`enter` does."""
@@ -107,17 +107,16 @@ class AsyncDoubleBarrier:
         :raises ConnectionClosedError: the client was stopped.
         :raises RuntimeError: this has entered already.
         """
-        if self._own is not None:
+        if self._entry is not None:
             raise RuntimeError(f"{self.path}: this member has entered, or is about to")
         entry = _Entry(self.client, self.path, self.num_clients, self._data)
-        self._own = entry.own
+        self._entry = entry
         try:
             await steadily(self.client, entry.enter)
         except BaseException:
-            self._own = None
+            self._entry = None
             self.client.own(entry.own.withdraw())
             raise
-        self._own = entry.own
         self.participating = True
 
     async def leave(self) -> None:
@@ -126,35 +125,92 @@ class AsyncDoubleBarrier:
 
         :raises ConnectionClosedError: the client was stopped.
         """
-        if not self.participating or self._own is None:
+        if not self.participating or self._entry is None:
             return
-        own, self._own = self._own, None
+        entry, self._entry = self._entry, None
         self.participating = False
-        await self.client.finish(_Exit(self.client, self.path, own).leave())
+        await self.client.finish(_Exit(self.client, self.path, entry.own, entry.names).leave())
+
+
+class _Folder:
+    """The folder of a barrier."""
+
+    def __init__(self, client: Tending, path: str) -> None:
+        self.path = path
+        self.ready = join(path, READY)
+        self._client = client
+
+    async def read_ready(self, sight: Sight | None = None) -> Ready | None:
+        """None if there is none. :param sight: watches it."""
+        asked = (
+            self._client.exists(self.ready) if sight is None else sight.read(self._client.exists_async, self.ready)
+        )
+        stat: ZnodeStat | None = await asked
+        if stat is None:
+            return None
+        try:
+            data, stat = await self._client.get(self.ready)
+        except NoNodeError:
+            return None
+        except NoAuthError:
+            data = b""
+        return read_ready(data, stat.version)
+
+    async def name_in_ready(self, ready: Ready | None, names: frozenset[str]) -> bool:
+        """Has ``ready`` name these, and makes it if there is none.
+
+        :returns: False if it has changed since it was read.
+        """
+        data = joined(names)
+        try:
+            if ready is None:
+                await self._client.create(self.ready, data)
+            else:
+                await self._set_ready(data, ready.version)
+        except (NodeExistsError, BadVersionError):
+            return False
+        except NoNodeError:
+            if ready is None:  # the folder is gone
+                raise
+            return False
+        return True
+
+    async def _set_ready(self, data: bytes, version: int) -> None:
+        try:
+            await self._client.set(self.ready, data, version)
+        except NoAuthError:  # of a member with another identity; but who may make and delete here may replace it
+            async with self._client.transaction() as replacement:
+                replacement.delete(self.ready, version)
+                replacement.create(self.ready, data)
+
+    async def delete(self, name: str, version: int = -1) -> None:
+        with suppress(NoNodeError):
+            await self._client.delete(join(self.path, name), version)
 
 
 class _Entry:
-    """The way of one member into a barrier. Its znode has one name, in whichever session.
+    """The way of one member into a barrier. Its name stays, whatever session it has.
 
-    :ivar own: that znode.
+    :ivar own: its znode. :ivar names: the members of its round; none if kazoo has made that.
     """
 
     def __init__(self, client: Tending, path: str, num_clients: int, data: bytes) -> None:
+        self.names: frozenset[str] = frozenset()
         self._client = client
-        self._path = path
+        self._folder = _Folder(client, path)
         self._num_clients = num_clients
         self._data = data
         self._name = uuid.uuid4().hex
-        self._has_seen_none = False  # whether there was no `ready` when this was there
-        self._has_seen_it_come = False
+        self._has_seen_none = False  # there was no `ready` when it was there
+        self._has_come = False  # a `ready` has, since then
         self._renew()
 
     def _renew(self) -> None:
-        self.own = OwnZnode(self._client, join(self._path, self._name), self._data)
+        self.own = OwnZnode(self._client, join(self._folder.path, self._name), self._data)
 
     async def enter(self) -> None:
         while True:
-            if not self.own.is_of_now:
+            if not self.own.is_of_now:  # what is left of an earlier session would be counted
                 await self.own.withdraw()
                 self._renew()
             with Sight(self._client) as sight:
@@ -167,67 +223,49 @@ class _Entry:
                     return
                 if has_entered is False:
                     await sight.change()
-                    self._has_seen_it_come |= EventType.CREATED in sight.told
+                    self._has_come |= EventType.CREATED in sight.told
 
     async def _has_entered(self, sight: Sight) -> bool | None:
-        """Whether this member is in a round, as :class:`parkazoo.recipe.barrier.DoubleBarrier` finds it; None if
-        ``ready`` has changed meanwhile.
+        """Whether this member is in a round; None if ``ready`` has changed meanwhile. See
+        :meth:`parkazoo.recipe.barrier.DoubleBarrier._has_entered`.
         """
         await self.own.make()
-        ready = await _read_ready(self._client, self._path, sight)
+        ready = await self._folder.read_ready(sight)
         if ready is not None and self._name in ready.names:
+            self.names = ready.names
             return True
-        was_there = self._has_seen_it_come or (ready is not None and self._has_seen_none)
+        was_there = self._has_come or (ready is not None and self._has_seen_none)
         self._has_seen_none |= ready is None
         if was_there and ready is None:
             return True  # kazoo's members have begun to leave
-        members = {*await self._client.get_children(self._path)} - {READY}
+        members = frozenset(await self._client.get_children(self._folder.path)) - {READY}
         if self._name not in members:
             raise NoNodeError
         if len(members) < self._num_clients:
             if not was_there:
                 return False
             if ready is not None and ready.names:  # others may wait for the next round
-                members = {self._name}
-        return True if await self._name_in_ready(ready, members) else None
-
-    async def _name_in_ready(self, ready: Ready | None, members: set[str]) -> bool:
-        """Adds members to ``ready``, or makes it; returns False if it has changed since it was read."""
-        path = join(self._path, READY)
-        try:
-            if ready is None:
-                await self._client.create(path, joined(members))
-            else:
-                await self._set_ready(path, joined(ready.names | members), ready.version)
-        except (NodeExistsError, BadVersionError):
-            return False
-        except NoNodeError:
-            if ready is None:  # the folder is gone
-                raise
-            return False
+                members = frozenset({self._name})
+        names = members if ready is None else ready.names | members
+        if not await self._folder.name_in_ready(ready, names):
+            return None
+        self.names = names
         return True
-
-    async def _set_ready(self, path: str, data: bytes, version: int) -> None:
-        try:
-            await self._client.set(path, data, version)
-        except NoAuthError:  # of a member with another identity; but who may make and delete here may replace it
-            replacement = self._client.transaction()
-            replacement.delete(path, version)
-            replacement.create(path, data)
-            _, error = failure(await replacement.commit())
-            if error is not None:
-                raise error from None
 
 
 class _Exit:
-    """The way of one member out of a barrier."""
+    """The way of one member out of a barrier.
 
-    def __init__(self, client: Tending, path: str, own: OwnZnode) -> None:
+    :param names: the members of its round; none if kazoo has made that.
+    """
+
+    def __init__(self, client: Tending, path: str, own: OwnZnode, names: frozenset[str]) -> None:
         self._client = client
-        self._path = path
+        self._folder = _Folder(client, path)
         self._own = own
-        self._left: Ready | None = None  # as it was at the beginning
-        self._round: frozenset[str] | None = None  # the members that leave with this one, when it has looked
+        self._names = names
+        self._left: Ready | None = None  # as it was when it began to leave
+        self._round: frozenset[str] | None = None  # the members that leave with it, when it has looked
 
     async def leave(self) -> None:
         try:
@@ -245,48 +283,29 @@ class _Exit:
     async def _have_all_left(self, sight: Sight) -> bool:
         """The first member waits for the others, and they wait for it."""
         try:
-            names = await self._client.get_children(self._path)
+            names = await self._client.get_children(self._folder.path)
         except NoNodeError:
             return True
         members, own = sorted({*names} - {READY}), self._own.name
         if self._round is None:
             # Others wait for the next round: if we waited for one, and it for us, nobody would go on.
-            self._left = ready = await _read_ready(self._client, self._path) if READY in names else None
+            self._left = ready = await self._folder.read_ready() if READY in names else None
             is_ours = ready is not None and own in ready.names
-            self._round = ready.names if ready is not None and is_ours else frozenset(members)
+            self._round = ready.names if ready is not None and is_ours else self._names or frozenset(members)
         is_first = members[:1] == [own]
         if not is_first and own in members:
-            await self._delete(own)
+            await self._folder.delete(own)
         others = [name for name in members if name != own and name in self._round]
         for name in reversed(others) if is_first else others:
-            if await sight.read(self._client.exists_async, join(self._path, name)) is not None:
+            if await sight.read(self._client.exists_async, join(self._folder.path, name)) is not None:
                 return False
         await self._delete_ready()
         if is_first:
-            await self._delete(own)
+            await self._folder.delete(own)
         return True
 
     async def _delete_ready(self) -> None:
         """Unless it is of the next round too: who is named there has yet to see it."""
-        if self._left is not None and await _read_ready(self._client, self._path) == self._left:
+        if self._left is not None and await self._folder.read_ready() == self._left:
             with suppress(BadVersionError):
-                await self._delete(READY, self._left.version)
-
-    async def _delete(self, name: str, version: int = -1) -> None:
-        with suppress(NoNodeError):
-            await self._client.delete(join(self._path, name), version)
-
-
-async def _read_ready(client: Tending, path: str, sight: Sight | None = None) -> Ready | None:
-    """Returns None if there is none."""
-    exists = client.exists_async
-    stat = await (exists(join(path, READY)) if sight is None else sight.read(exists, join(path, READY)))
-    if stat is None:
-        return None
-    try:
-        data, stat = await client.get(join(path, READY))
-    except NoNodeError:
-        return None
-    except NoAuthError:
-        data = b""
-    return read_ready(data, stat.version)
+                await self._folder.delete(READY, self._left.version)
