@@ -6,7 +6,6 @@ it, later. While a directory moves, the next map is urgent for few: the others t
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from functools import partial
 from typing import Generic
@@ -21,12 +20,13 @@ MOST_TURNS = 5000
 CallLater = Callable[[float, Callable[[], None]], None]
 
 
-def some_time_later(clients: int = MOST_TURNS) -> float:
+def some_time_later(part: float, clients: int = MOST_TURNS) -> float:
     """Seconds, others for each client.
 
+    :param part: from 0 to 1, another for each client.
     :param clients: how many do the same then.
     """
-    return min(LATER_S, clients * TURN_S) * (1 + random.random())
+    return min(LATER_S, clients * TURN_S) * (1 + part)
 
 
 class MapEvents(Generic[MemberT]):
@@ -34,6 +34,7 @@ class MapEvents(Generic[MemberT]):
 
     :param newest: the client's map; None: it has none yet.
     :param is_connected: whether the client has a connection to an ensemble, by name.
+    :param part: from 0 to 1, another for each client.
     :param must_hurry: whether the next step of a move concerns the client.
     """
 
@@ -42,11 +43,13 @@ class MapEvents(Generic[MemberT]):
         call_later: CallLater,
         newest: Callable[[], ClusterMap | None],
         is_connected: Callable[[str], bool],
+        part: Callable[[], float],
         must_hurry: Callable[[], bool],
     ) -> None:
         self._call_later = call_later
         self._newest = newest
         self._is_connected = is_connected
+        self._part = part
         self._must_hurry = must_hurry
         self._known: dict[MemberT, int] = {}  # the number of the client's map, when the copy there was read last
         self._due: MemberT | None = None  # tells of a change that has not been read yet
@@ -68,7 +71,7 @@ class MapEvents(Generic[MemberT]):
             self._due = member
             self._read_in_turn(member)
         elif self._is_repeated(member):
-            self._call_later(some_time_later(), member.read_map)
+            self._call_later(some_time_later(self._part()), member.read_map)
         else:
             self._call_later(NEWS_S, partial(self._read_news, member))
 
@@ -86,12 +89,12 @@ class MapEvents(Generic[MemberT]):
         newest = self._newest()
         clients = 0 if newest is None or newest.move is None else newest.move.clients
         if clients and not self._must_hurry():
-            self._call_later(random.random() * TURN_S * min(clients, MOST_TURNS), member.read_map)
+            self._call_later(self._part() * TURN_S * min(clients, MOST_TURNS), member.read_map)
         else:
             member.read_map()
 
     def _read_news(self, member: MemberT) -> None:
         if self._is_repeated(member):
-            self._call_later(some_time_later(), member.read_map)
+            self._call_later(some_time_later(self._part()), member.read_map)
         else:
             member.read_map()

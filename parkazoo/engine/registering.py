@@ -9,12 +9,14 @@ from typing import Generic
 from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import KeeperState
 
-from parkazoo.engine.map_events import CallLater, some_time_later
+from parkazoo.engine.map_events import MOST_TURNS, CallLater, some_time_later
 from parkazoo.engine.ports import Client, MemberT, OnAnswer, Runtime
 from parkazoo.kazoo_private import Create, SetData
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.registration import registration_path
 from parkazoo.protocol.standing import Standing
+
+PARTS = 1000
 
 
 class Registering(Generic[MemberT]):
@@ -42,6 +44,11 @@ class Registering(Generic[MemberT]):
         self._registered: dict[MemberT, int] = {}  # with which epoch of the map
         self.number = runtime.new_number() if number is None else number
         self.said: ClusterMap | None = None
+
+    @property
+    def part(self) -> float:
+        """From 0 to 1, another for each client: what all hear at once they do one after the other."""
+        return self.number % PARTS / PARTS
 
     @property
     def epoch(self) -> int:
@@ -76,7 +83,7 @@ class Registering(Generic[MemberT]):
             if move is None or member.name == move.source:
                 self.register_again(member, is_one)
             else:
-                delay_s = some_time_later(move.clients) if move.clients else some_time_later()
+                delay_s = some_time_later(self.part, move.clients or MOST_TURNS)
                 self._call_later(delay_s, partial(self.register_again, member, is_one))
 
     def register_again(self, member: MemberT, is_one: bool) -> None:

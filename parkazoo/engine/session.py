@@ -87,7 +87,11 @@ class Session(Generic[MemberT]):
         self.roster = Roster(self, client, runtime, make_member, resume, self._standing, self.registering)
         self._following: Following[MemberT] | None = None  # once it is open
         self._map_events: MapEvents[MemberT] = MapEvents(
-            self._call_later, lambda: self.roster.cluster_map, self._is_connected, self._must_hurry
+            self._call_later,
+            lambda: self.roster.cluster_map,
+            self._is_connected,
+            lambda: self.registering.part,
+            self._must_hurry,
         )
         self._when_over: deque[Callable[[], None]] = deque()
         self._active = 0  # members whose connection has not ended

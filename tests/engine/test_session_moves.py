@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
-from unittest import mock
 
 from kazoo.exceptions import (
     BadVersionError,
@@ -160,8 +159,7 @@ class TestMoves(FormTest):
     def test_what_is_said_later(self) -> None:
         """It is said at once where a connection comes back; everywhere, if the map has changed otherwise too."""
         client = self.at_work()
-        with mock.patch("parkazoo.engine.map_events.random.random", lambda: 0.5):
-            self.announce(client)
+        self.announce(client)
         client[self.home].lose()
         client.ensembles[self.home].is_up = True
         client.runtime.turn(CONNECT_S)
