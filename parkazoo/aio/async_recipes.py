@@ -18,6 +18,7 @@ from parkazoo.aio.recipe.async_partitioner import AsyncSetPartitioner, Divide
 from parkazoo.aio.recipe.async_party import AsyncParty, AsyncShallowParty
 from parkazoo.aio.recipe.async_queue import AsyncQueue
 from parkazoo.aio.recipe.async_semaphore import AsyncSemaphore
+from parkazoo.aio.recipe.async_spread import AsyncSpread
 from parkazoo.aio.recipe.async_tree_cache import AsyncTreeCache
 from parkazoo.aio.recipe.listing import SharedListings
 from parkazoo.aio.tending import Tending
@@ -123,6 +124,10 @@ class AsyncRecipes(Tending):
     def ShallowParty(self, path: str, identifier: str | None = None) -> AsyncShallowParty:
         """See :class:`parkazoo.aio.recipe.async_party.AsyncShallowParty`."""
         return AsyncShallowParty(self, path, identifier)
+
+    def Spread(self, path: str, buckets: int) -> AsyncSpread:
+        """See :class:`parkazoo.aio.recipe.async_spread.AsyncSpread`."""
+        return AsyncSpread(self, path, buckets)
 
     def SetPartitioner(
         self,

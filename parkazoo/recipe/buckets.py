@@ -6,22 +6,18 @@ numbers and child watches being of one ensemble, and a rule could break that by 
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
-from hashlib import sha256
 from typing import Any
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
-from kazoo.protocol.states import EventType, WatchedEvent
 
-from parkazoo.protocol.placement import join, split
+from parkazoo.protocol.placement import split
+from parkazoo.recipe.bucket_names import Buckets, OneWatch
 from parkazoo.recipe.swept import in_folder
 from parkazoo.types.znodes import ACLs, AsyncResult, Watch, ZnodeStat
 
-MOST_BUCKETS = 4096
 
-
-class Spread:
+class Spread(Buckets):
     """Spreads the children of one directory over directories below it, its buckets, by the hash of their names.
 
     Each bucket is an ordinary directory, on the ensemble of its own hash, so the children are on all ensembles. A
@@ -39,26 +35,10 @@ class Spread:
     """
 
     def __init__(self, client: Any, path: str, buckets: int) -> None:
-        if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= MOST_BUCKETS:
-            raise ValueError(f"buckets must be a whole number from 1 to {MOST_BUCKETS}, not {buckets!r}")
+        super().__init__(path, buckets)
         self.client = client
-        self.path = path
-        self.buckets = buckets
         self._is_verified = False
-        self._left: dict[Watch, _OneWatch] = {}  # by the user's watches
-
-    def path_of(self, name: str) -> str:
-        """Returns the path of a child, for every method of the client.
-
-        :raises ValueError: it is no name of a znode.
-        """
-        if not isinstance(name, str) or name in ("", ".", "..") or "/" in name:
-            raise ValueError(f"{name!r} is no name for a child")
-        return join(self.bucket(self.number_of(name)), name)
-
-    def number_of(self, name: str) -> int:
-        """Returns the number of the bucket for a child."""
-        return int.from_bytes(sha256(name.encode()).digest()[:8], "big") % self.buckets
+        self._left: dict[Watch, OneWatch] = {}  # by the user's watches
 
     def create(
         self,
@@ -73,11 +53,7 @@ class Spread:
         :raises ValueError: the directory has another number of buckets; or `sequence` is True: sequence numbers
             need one order of all children, which only one ensemble has.
         """
-        if sequence:
-            raise ValueError(
-                "children of a Spread have no sequence numbers: these need one order of all children. Use a plain "
-                "directory"
-            )
+        self.refuse_sequence(sequence)
         path = self.path_of(name)
         made: str = in_folder(self._forget, self._create, path, value, acl, ephemeral)
         return made
@@ -118,7 +94,7 @@ class Spread:
         self.verify()
         if watch is None:
             return self._list(None)
-        once = _OneWatch(watch, self)
+        once = OneWatch(watch, self)
         try:
             names = self._list(once)
         finally:
@@ -131,8 +107,8 @@ class Spread:
             self._withdraw(earlier)
         return names
 
-    def _list(self, once: _OneWatch | None) -> list[str]:
-        paths = [self.bucket(number) for number in range(self.buckets)]
+    def _list(self, once: OneWatch | None) -> list[str]:
+        paths = self.all_buckets()
         names: list[str] = []
         while paths:
             listings = [(path, self.client.get_children_async(path, watch=once)) for path in paths]
@@ -144,25 +120,21 @@ class Spread:
             paths = [path for path, stat in coming if stat.get() is not None]
         return names
 
-    def called(self, once: _OneWatch, watch: Watch) -> None:
+    def called(self, once: OneWatch, watch: Watch) -> None:
         """Removes a watch that is about to be called from the other buckets."""
         if self._left.get(watch) is once:
             del self._left[watch]
         self._withdraw(once)
 
-    def _withdraw(self, once: _OneWatch) -> None:
-        for number in range(self.buckets):
-            self.client.withdraw_watch(self.bucket(number), once)
+    def _withdraw(self, once: OneWatch) -> None:
+        for path in self.all_buckets():
+            self.client.withdraw_watch(path, once)
 
     def count(self) -> int:
         """Returns the number of children; as :meth:`get_children`, not of one moment."""
         self.verify()
-        stats = [self.client.exists_async(self.bucket(number)) for number in range(self.buckets)]
+        stats = [*map(self.client.exists_async, self.all_buckets())]
         return sum(stat.numChildren for stat in (each.get() for each in stats) if stat is not None)
-
-    def bucket(self, number: int) -> str:
-        """Returns the path of a bucket, from 0 on."""
-        return join(self.path, f"{number:0{len(str(self.buckets - 1))}}")
 
     def _verified(self, name: str) -> str:
         path = self.path_of(name)
@@ -179,22 +151,16 @@ class Spread:
         """
         if self._is_verified:
             return
-        wanted = json.dumps({"buckets": self.buckets}).encode()
         if is_to_make:
             with suppress(NodeExistsError):
-                self.client.create(self.path, wanted, makepath=True)
+                self.client.create(self.path, self.data, makepath=True)
         try:
             found, _ = self.client.get(self.path)
         except NoNodeError:
             return
-        if found != wanted:
+        if found != self.data:
             raise ValueError(self.describe_other(found))
         self._is_verified = True
-
-    def describe_other(self, found: bytes) -> str:
-        """Says why a directory with this data is not the expected one."""
-        meant = f"{self.path} holds {found[:80]!r}, which does not say {self.buckets} buckets"
-        return f"{meant}: give the number of buckets that it was made with"
 
 
 def _extend(names: list[str], listing: AsyncResult[list[str]]) -> bool:
@@ -204,20 +170,3 @@ def _extend(names: list[str], listing: AsyncResult[list[str]]) -> bool:
     except NoNodeError:
         return False
     return True
-
-
-class _OneWatch:
-    """One watch for all buckets."""
-
-    def __init__(self, watch: Watch, spread: Spread) -> None:
-        self.has_been_called = False
-        self._watch = watch
-        self._spread = spread
-
-    def __call__(self, event: WatchedEvent) -> None:
-        if self.has_been_called:  # watches are called one at a time
-            return
-        self.has_been_called = True
-        self._spread.called(self, self._watch)
-        is_of_session = event.type == EventType.NONE
-        self._watch(event if is_of_session else event._replace(type=EventType.CHILD, path=self._spread.path))

@@ -269,6 +269,15 @@ class BesideCase(unittest.IsolatedAsyncioTestCase):
         await ours.finish()
         self.assertTrue(ours.failed)
 
+    async def test_spreads(self) -> None:
+        if not hasattr(self.other, "Spread"):
+            self.skipTest("kazoo has none")
+        ours, others = self.zk.Spread("/spread", 7), self.other.Spread("/spread", 7)
+        await ours.create("a", b"1")
+        await self.in_thread(others.create, "b", b"2")
+        self.assertEqual(sorted(await ours.get_children()), sorted(await self.in_thread(others.get_children)))
+        self.assertEqual(((await ours.get("b"))[0], (await self.in_thread(others.get, "a"))[0]), (b"2", b"1"))
+
     async def test_once(self) -> None:
         self.assertEqual(
             await self.zk.once(self.zk.create, "/o/n-", sequence=True, makepath=True), "/o/n-0000000000"

@@ -53,6 +53,7 @@ LAYERS = {
         "parkazoo.compat.creation",
         "parkazoo.compat.monitor",
         "parkazoo.compat.of_ensembles",
+        "parkazoo.recipe.bucket_names",
         "parkazoo.recipe.count",
         "parkazoo.recipe.delete",
         "parkazoo.recipe.barrier_rounds",

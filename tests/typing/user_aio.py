@@ -205,6 +205,17 @@ async def trees() -> None:
     cache.listen("print")  # E: type-var
 
 
+async def spreads() -> None:
+    spread = zk.Spread("/s", 30)
+    assert_type((await spread.create("a", b"1"), await spread.get_children(told)), tuple[str, list[str]])
+    assert_type((await spread.get("a"), await spread.set("a", b"2")), tuple[tuple[bytes, ZnodeStat], ZnodeStat])
+    assert_type((await spread.exists("a"), await spread.delete("a")), tuple[ZnodeStat | None, bool])
+    assert_type((await spread.count(), spread.path_of("a"), spread.buckets), tuple[int, str, int])
+    await spread.verify()
+    print(spread.client.connected, spread.path, spread.number_of("a"), spread.bucket(3))
+    zk.Spread("/s", "30")  # E: arg-type
+
+
 async def partitioners() -> None:
     partitioner = zk.SetPartitioner("/work", [1, 2, 3], identifier="me", time_boundary=0.5)
     if partitioner.release:
