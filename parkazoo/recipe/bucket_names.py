@@ -46,7 +46,7 @@ class Buckets:
         """Returns the path of a bucket, from 0 on."""
         return join(self.path, f"{number:0{len(str(self.buckets - 1))}}")
 
-    def all_buckets(self) -> list[str]:
+    def _all_buckets(self) -> list[str]:
         """Returns the paths of all buckets."""
         return [self.bucket(number) for number in range(self.buckets)]
 
@@ -55,7 +55,7 @@ class Buckets:
         meant = f"{self.path} holds {found[:80]!r}, which does not say {self.buckets} buckets"
         return f"{meant}: give the number of buckets that it was made with"
 
-    def refuse_sequence(self, sequence: bool) -> None:
+    def _refuse_sequence(self, sequence: bool) -> None:
         """:raises ValueError: a child is to have a sequence number."""
         if sequence:
             raise ValueError(

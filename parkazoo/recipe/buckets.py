@@ -53,7 +53,7 @@ class Spread(Buckets):
         :raises ValueError: the directory has another number of buckets; or `sequence` is True: sequence numbers
             need one order of all children, which only one ensemble has.
         """
-        self.refuse_sequence(sequence)
+        self._refuse_sequence(sequence)
         path = self.path_of(name)
         made: str = in_folder(self._forget, self._create, path, value, acl, ephemeral)
         return made
@@ -108,7 +108,7 @@ class Spread(Buckets):
         return names
 
     def _list(self, once: OneWatch | None) -> list[str]:
-        paths = self.all_buckets()
+        paths = self._all_buckets()
         names: list[str] = []
         while paths:
             listings = [(path, self.client.get_children_async(path, watch=once)) for path in paths]
@@ -127,13 +127,13 @@ class Spread(Buckets):
         self._withdraw(once)
 
     def _withdraw(self, once: OneWatch) -> None:
-        for path in self.all_buckets():
+        for path in self._all_buckets():
             self.client.withdraw_watch(path, once)
 
     def count(self) -> int:
         """Returns the number of children; as :meth:`get_children`, not of one moment."""
         self.verify()
-        stats = [*map(self.client.exists_async, self.all_buckets())]
+        stats = [*map(self.client.exists_async, self._all_buckets())]
         return sum(stat.numChildren for stat in (each.get() for each in stats) if stat is not None)
 
     def _verified(self, name: str) -> str:

@@ -19,6 +19,7 @@ DOCUMENTED = {  # modules of kazoo that its reference documents
     "kazoo.handlers.threading",
     "kazoo.protocol.states",
     "kazoo.recipe.barrier",
+    "kazoo.recipe.cache",
     "kazoo.recipe.counter",
     "kazoo.recipe.election",
     "kazoo.recipe.lease",

@@ -124,9 +124,13 @@ if sys.version_info >= (3, 11):  # parkazoo.aio needs it
     from parkazoo.aio.recipe.async_counter import AsyncCounter
     from parkazoo.aio.recipe.async_election import AsyncElection
     from parkazoo.aio.recipe.async_lock import AsyncLock
+    from parkazoo.aio.recipe.async_locking_queue import AsyncLockingQueue
+    from parkazoo.aio.recipe.async_partitioner import AsyncSetPartitioner
     from parkazoo.aio.recipe.async_party import AsyncParty
     from parkazoo.aio.recipe.async_queue import AsyncQueue
     from parkazoo.aio.recipe.async_semaphore import AsyncSemaphore
+    from parkazoo.aio.recipe.async_spread import AsyncSpread
+    from parkazoo.aio.recipe.async_tree_cache import AsyncTreeCache
 
     MADE[aio.ParKazooClient] = aio.ParKazooClient
     MADE[AsyncTransaction] = partial(AsyncTransaction, "", None, asyncio.ensure_future)
@@ -135,12 +139,19 @@ if sys.version_info >= (3, 11):  # parkazoo.aio needs it
         AsyncCounter: "counter",
         AsyncElection: "election",
         AsyncLock: "lock",
+        AsyncLockingQueue: "locking_queue",
         AsyncParty: "party",
         AsyncQueue: "queue",
         AsyncSemaphore: "semaphore",
+        AsyncSetPartitioner: "partitioner",
+        AsyncSpread: "spread",
+        AsyncTreeCache: "cache",
     }
     MADE.update({recipe: partial(recipe, aio.ParKazooClient(), "/a") for recipe in RECIPES})
     MADE[AsyncCounter] = partial(aio.ParKazooClient().Counter, "/a")
+    MADE[AsyncSetPartitioner] = partial(aio.ParKazooClient().SetPartitioner, "/a", [1])
+    MADE[AsyncSpread] = partial(aio.ParKazooClient().Spread, "/a", 3)
+    INTERNAL[AsyncSpread] = {"called", "data", "describe_other"}
     PROGRAMS.append((USER_AIO, {aio.ParKazooClient: "zk", AsyncTransaction: "transaction"} | RECIPES))
     INTERNAL[aio.ParKazooClient] = {
         "abandon",
@@ -149,8 +160,10 @@ if sys.version_info >= (3, 11):  # parkazoo.aio needs it
         "client_state",
         "describe_hosts",
         "finish",
+        "folders",
         "give_up_after_s",
         "has_total_order",
+        "known_map",
         "lose",
         "losses",
         "monitor",

@@ -173,16 +173,21 @@ async def queues() -> None:
 
 
 async def locking_queues() -> None:
-    queue = zk.LockingQueue("/q")
-    await queue.put(b"1", priority=3)
-    await queue.put_all([b"1", b"2"], 3)
-    assert_type((await queue.get(), await queue.qsize(), queue.path), tuple[bytes, int, str])
-    assert_type((await queue.holds_lock(), await queue.consume(), await queue.release()), tuple[bool, bool, bool])
-    assert_type(queue.client.connected, bool)
-    async with queue.entry() as value:
+    locking_queue = zk.LockingQueue("/q")
+    await locking_queue.put(b"1", priority=3)
+    await locking_queue.put_all([b"1", b"2"], 3)
+    assert_type(
+        (await locking_queue.get(), await locking_queue.qsize(), locking_queue.path), tuple[bytes, int, str]
+    )
+    assert_type(
+        (await locking_queue.holds_lock(), await locking_queue.consume(), await locking_queue.release()),
+        tuple[bool, bool, bool],
+    )
+    assert_type(locking_queue.client.connected, bool)
+    async with locking_queue.entry() as value:
         assert_type(value, bytes)
-    await queue.put_all([1])  # E: list-item
-    await queue.get(timeout=3)  # E: call-arg
+    await locking_queue.put_all([1])  # E: list-item
+    await locking_queue.get(timeout=3)  # E: call-arg
 
 
 async def trees() -> None:
@@ -200,7 +205,7 @@ async def trees() -> None:
     await cache.start()
     async with cache as same:
         assert_type(same.path, str)
-    print(cache.get_data("/a", default=None), cache.get_children("/a"), cache.client.connected)
+    print(cache.path, cache.get_data("/a", default=None), cache.get_children("/a"), cache.client.connected)
     await cache.close()
     cache.listen("print")  # E: type-var
 
@@ -231,6 +236,7 @@ async def partitioners() -> None:
     await partitioner.state_change_event.wait()
     assert_type((partitioner.client.connected, partitioner.time_boundary), tuple[bool, float])
     assert_type(partitioner.max_reaction_time, float)
+    await partitioner.wait_for_release()
     await partitioner.finish()
     zk.SetPartitioner("/work", 3)  # E: arg-type
 

@@ -145,7 +145,7 @@ class AsyncSetPartitioner(Generic[ItemT]):
             names: list[str] = await sight.read(self.client.get_children_async, self._party.path)
         except NoNodeError:
             names = []
-        if self._party.name not in names:  # another program has deleted it
+        if self._party._znode_name not in names:  # another program has deleted it
             self._party._let_go()
             return None
         with suppress(TimeoutError):

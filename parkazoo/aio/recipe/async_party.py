@@ -44,7 +44,7 @@ class AsyncParty:
         return self._own is not None and self._own.is_of_now
 
     @property
-    def name(self) -> str | None:
+    def _znode_name(self) -> str | None:
         """The name of the znode with which this participates."""
         return self._own.name if self._own is not None and self._own.is_of_now else None
 

@@ -46,7 +46,7 @@ class AsyncSpread(Buckets):
         :raises ValueError: the directory has another number of buckets; or `sequence` is True: sequence numbers
             need one order of all children, which only one ensemble has.
         """
-        self.refuse_sequence(sequence)
+        self._refuse_sequence(sequence)
         path = self.path_of(name)
         for _ in range(SWEEPS):
             with suppress(NoNodeError):
@@ -124,7 +124,7 @@ class AsyncSpread(Buckets):
             return answers
 
         names: list[str] = []
-        paths = self.all_buckets()
+        paths = self._all_buckets()
         while paths:
             missing = []
             listings: list[tuple[str, asyncio.Future[list[str]]]] = await ask(
@@ -149,13 +149,13 @@ class AsyncSpread(Buckets):
         self._withdraw(once)
 
     def _withdraw(self, once: OneWatch) -> None:
-        for path in self.all_buckets():
+        for path in self._all_buckets():
             self.client.forget_watch(path, once)
 
     async def count(self) -> int:
         """Returns the number of children; as :meth:`get_children`, not of one moment."""
         await self.verify()
-        stats = await asyncio.gather(*map(self.client.exists_async, self.all_buckets()))
+        stats = await asyncio.gather(*map(self.client.exists_async, self._all_buckets()))
         return sum(stat.numChildren for stat in stats if stat is not None)
 
     async def _verified(self, name: str) -> str:
