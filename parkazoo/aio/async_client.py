@@ -29,7 +29,7 @@ from kazoo.retry import KazooRetry
 from parkazoo import monitoring
 from parkazoo.aio.async_calls import plain
 from parkazoo.aio.async_deferred import AsyncDefersWrites
-from parkazoo.aio.async_ensembles import AsyncEnsembles
+from parkazoo.aio.async_dict import AsyncSharing
 from parkazoo.aio.async_newer_calls import AsyncNewerCalls
 from parkazoo.aio.async_recipes import AsyncRecipes
 from parkazoo.aio.asyncio_loop import AsyncioLoop
@@ -63,7 +63,7 @@ LISTENERS_S = 1.0  # at most, until they have heard of all at the end
 ClientT = TypeVar("ClientT", bound="ParKazooClient")
 
 
-class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites, AsyncEnsembles):
+class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites, AsyncSharing):
     """A client of several ensembles, on the event loop that runs when it is started.
 
     ``async with ParKazooClient(hosts) as zk`` starts and stops it. It has no thread, and no task of its own but

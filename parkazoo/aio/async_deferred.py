@@ -13,6 +13,7 @@ from kazoo.exceptions import ConfigurationError, ConnectionClosedError
 from parkazoo.aio.future_reply import FutureReply
 from parkazoo.aio.tending import Tending
 from parkazoo.engine.deferred.as_given import (
+    DIRECTORIES_REMEMBERED,
     apart_from_guard,
     checked,
     directory_of_guard,
@@ -35,7 +36,6 @@ from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import WriteRequest
 from parkazoo.types.handlers import Log
 
-DIRECTORIES_REMEMBERED = 1 << 16
 WRITES_A_TURN = 256  # about a millisecond of them
 
 

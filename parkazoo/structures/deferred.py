@@ -13,6 +13,7 @@ from kazoo.exceptions import ConfigurationError, ConnectionClosedError
 
 from parkazoo.compat.ensembles import Ensembles, time_out
 from parkazoo.engine.deferred.as_given import (
+    DIRECTORIES_REMEMBERED,
     apart_from_guard,
     checked,
     directory_of_guard,
@@ -35,8 +36,6 @@ from parkazoo.protocol.rights import own_acl
 from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import WriteRequest
 from parkazoo.types.handlers import Event
-
-DIRECTORIES_REMEMBERED = 1 << 16
 
 T = TypeVar("T")
 

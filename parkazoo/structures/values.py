@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from parkazoo.structures.local_copy import NOT_READ, Entry
 
 SHOWN_BYTES = 40
+SAFE_BYTES = 1_000_000  # that servers take by default, with room for what a transaction adds
 _IMMUTABLE = (str, int, float, bool, type(None), bytes)
 
 

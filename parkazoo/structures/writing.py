@@ -21,8 +21,8 @@ from parkazoo.protocol.once import may_be_done
 from parkazoo.protocol.steps import failure
 from parkazoo.recipe.transaction import RetriableTransaction
 from parkazoo.structures.entries import Entries, life_of
+from parkazoo.structures.values import SAFE_BYTES
 
-SAFE_BYTES = 1_000_000  # that servers take by default, with room for what a transaction adds
 NOT_AS_KNOWN = (NoNodeError, NodeExistsError, BadVersionError)
 
 

@@ -72,6 +72,21 @@ class BesideCase(unittest.IsolatedAsyncioTestCase):
             for path in paths:
                 self.assertEqual((await self.in_thread(self.other.get, path))[1].version, 400)
 
+    async def test_dictionaries(self) -> None:
+        """Each sees what the other writes, and no update is lost."""
+        if isinstance(self.other, ParKazooClient):
+            theirs = await self.in_thread(self.other.DistributedDict, "/settings")
+            async with self.zk.DistributedDict("/settings") as ours:
+                await ours.set("x", [1])
+                await until(lambda: theirs.copy() == {"x": [1]}, "they see it")
+                await self.in_thread(theirs.update, {"x": 2, "a/b": 3})
+                await until(lambda: ours.copy() == {"x": 2, "a/b": 3}, "we see it")
+                self.assertFalse(await ours.compare_and_set("x", 0, 9))
+                self.assertTrue(await ours.compare_and_set("x", 1, 4))
+                await until(lambda: theirs.get("x") == 4, "they see it")
+                self.assertEqual((await self.in_thread(theirs.pop, "x"), await ours.pop("x", None)), (4, None))
+            await self.in_thread(theirs.close)
+
     async def test_locks(self) -> None:
         """They exclude each other, and queue up behind each other."""
         for mine, theirs in (("Lock", "Lock"), ("WriteLock", "ReadLock"), ("ReadLock", "WriteLock")):

@@ -1,7 +1,9 @@
 """A user's program of the asyncio client under ``mypy --strict`` and pyright, as user.py; nothing runs it."""
 
 import asyncio
+import pickle
 from datetime import datetime, timedelta
+from typing import Any
 
 from typing_extensions import assert_type
 
@@ -293,3 +295,14 @@ async def show(zk: ParKazooClient) -> None:
     assert_type(zk.counters().map_epoch, int)
     ParKazooClient("h", counters=True, listeners=[Listener()])
     ParKazooClient("h", listeners=[7])  # E: list-item
+
+
+async def share(zk: ParKazooClient) -> None:
+    async with zk.DistributedDict("/settings", serializer=pickle, ephemeral=True) as d:
+        await d.set("a", 1)
+        await d.update({"b": 2}, c=3)
+        assert_type((d.get_with_version("a"), await d.compare_and_set("a", 0, 2)), tuple[tuple[Any, int], bool])
+        async for key, _, _, version in d.changes():
+            assert_type((key, version), tuple[str, int | None])
+        await d.set(7, 1)  # E: arg-type
+    zk.DistributedDict("/settings", shards=2)  # E: call-arg

@@ -83,6 +83,13 @@ class AsyncOnce:
 
         :raises: as :meth:`AsyncRecipes.once`.
         """
+        return (await self.commit_exactly(operations))[0]
+
+    async def commit_exactly(self, operations: Sequence[Any]) -> tuple[list[TransactionResult], bool]:
+        """The results of these operations, and whether all stats are the write's own, and none is newer.
+
+        :raises: as :meth:`AsyncRecipes.once`.
+        """
         request = self._markers.request(operations, own_acl(self._client.auth_data))
         pauses = GrowingPauses(self._client)
         try:
@@ -94,7 +101,7 @@ class AsyncOnce:
                 except Exception as error:
                     raise told(request, error, self._client.unchroot) from None
                 else:
-                    return named(request, results, self._client.unchroot)
+                    return named(request, results, self._client.unchroot), request.is_exact
                 await pauses.next()
         finally:
             request.is_left = True

@@ -15,6 +15,7 @@ from parkazoo.protocol.steps import WriteRequest
 
 LARGEST_BYTES = (1 << 20) - (1 << 14)  # servers take packets of 1 MiB; the rest is for the chain
 ACL_BYTES = 12  # of an entry, beside scheme and id; the first is in OVERHEAD_BYTES
+DIRECTORIES_REMEMBERED = 1 << 16
 NAMED = 5  # writes or keys that an error's message names
 MAKE_OTHERS = "Make others with client.deferred()"
 

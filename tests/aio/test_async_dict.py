@@ -1,0 +1,229 @@
+"""DistributedDict of the asyncio client."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from contextlib import suppress
+from typing import Any
+
+from kazoo.exceptions import (
+    BadArgumentsError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    SessionExpiredError,
+)
+
+from parkazoo import OutcomeUnknown
+from parkazoo.kazoo_private import SetData
+from tests.aio.aio_case import POLL_S, AioCase, until
+from tests.aio.strikes import StrikeCase
+from tests.explore.alone import must
+
+PATH = "/settings"
+
+
+class TestStruck(StrikeCase):
+    async def asyncSetUp(self) -> None:
+        await super().asyncSetUp()
+        await self.zk.ensure_path(PATH)
+
+    async def test_opened_written_and_closed(self) -> None:
+        async def use() -> None:
+            async with self.zk.DistributedDict(PATH) as d:
+                await d.set("a", 1)
+                await d.set("a", 2)
+                self.assertEqual(d["a"], 2)
+                await d.pop("a", None)
+
+        async def then() -> None:
+            await until(lambda: not self.left(), "a write that was cancelled has ended")
+            for path in self.below(PATH):
+                self.drop(path)
+
+        may_raise = OutcomeUnknown, SessionExpiredError
+        await self.strike_each(use, root=PATH, may_raise=may_raise, then=then)
+
+    async def test_a_copy_that_is_kept(self) -> None:
+        """While it waits for a change, each strike is seen through: the copy ends up as the znodes are."""
+        number = 0
+
+        async def use() -> None:
+            async with self.zk.DistributedDict(PATH) as d:
+                changes = d.changes()
+                while d.get("a") != number:
+                    await anext(changes)
+                await until(lambda: d.copy() == {"a": number} and not d.is_stale, "it is as the znodes are")
+
+        def begin() -> Any:
+            nonlocal number
+            number += 1
+            self.put(f"{PATH}/a", b"0")
+            return use()
+
+        def help_on() -> None:
+            must(self.cluster.model.execute(0, SetData(f"{PATH}/a", b"%d" % number, -1)))
+
+        async def then() -> None:
+            self.drop(f"{PATH}/a")
+
+        may_raise = ConnectionLoss, SessionExpiredError
+        await self.strike_each(begin, help_on, root=PATH, may_raise=may_raise, then=then)
+
+
+class TestDict(AioCase):
+    async def asyncSetUp(self) -> None:
+        await super().asyncSetUp()
+        self.zk, self.other = await self.started(), await self.started()
+
+    async def test_as_a_mapping(self) -> None:
+        async with self.zk.DistributedDict(PATH) as d, self.other.DistributedDict(PATH) as other:
+            self.assertEqual((len(d), dict(d), "x" in d, d.get("x")), (0, {}, False, None))
+            with self.assertRaises(KeyError):
+                d["x"]
+            await d.set("x", [1])
+            await d.update({"a/b": None}, y=2)
+            self.assertEqual((d.copy(), d["x"]), ({"x": [1], "a/b": None, "y": 2}, [1]))
+            await until(lambda: other.copy() == d.copy(), "the other sees it")
+            self.assertEqual(sorted(other), ["a/b", "x", "y"])
+            self.assertEqual((await self.other.get(f"{PATH}/a%2Fb"))[0], b"null")
+            self.assertEqual(repr(other).count("'x': [1]"), 1)
+            self.assertEqual(await other.pop("x"), [1])
+            await other.delete("y")
+            for call in (other.pop("x"), other.delete("y")):
+                with self.assertRaises(KeyError):
+                    await call
+            self.assertEqual(await other.pop("x", 7), 7)
+            await until(lambda: d.copy() == {"a/b": None}, "it sees that")
+            self.assertFalse(d.is_stale)
+
+    async def test_versions(self) -> None:
+        async with self.zk.DistributedDict(PATH) as d, self.other.DistributedDict(PATH) as other:
+            self.assertTrue(await d.compare_and_set("x", None, 1))
+            self.assertFalse(await other.compare_and_set("x", None, 2))
+            self.assertEqual(other.get_with_version("x"), (1, 0))
+            self.assertTrue(await other.compare_and_set("x", 0, 2))
+            self.assertFalse(await d.compare_and_set("x", 0, 3))
+            self.assertEqual(d.get_with_version("x"), (2, 1))
+            self.assertEqual((await d.setdefault("x", 9), await d.setdefault("y", 9)), (2, 9))
+            with self.assertRaises(TypeError):
+                await d.compare_and_set("x", "0", 1)  # type: ignore[arg-type]  # a user's mistake
+            with self.assertRaises(ValueError):
+                await d.compare_and_set("x", -1, 1)
+
+    async def test_writes_beside_each_other(self) -> None:
+        async with self.zk.DistributedDict(PATH) as d, self.other.DistributedDict(PATH) as other:
+            await d.set("n", 0)
+
+            async def count(into: Any) -> None:
+                for _ in range(20):
+                    done = False
+                    while not done:
+                        if "n" not in into:
+                            await asyncio.sleep(0)
+                            continue
+                        value, version = into.get_with_version("n")
+                        done = await into.compare_and_set("n", version, value + 1)
+
+            await asyncio.gather(
+                count(d), count(other), d.update({str(n): n for n in range(300)}), other.set("x", 1)
+            )
+            self.assertEqual((await d.pop("n"), len(d)), (40, 301))
+            await until(lambda: d.copy() == other.copy(), "both have all")
+
+    async def test_changes(self) -> None:
+        async with self.zk.DistributedDict(PATH) as d, self.other.DistributedDict(PATH) as other:
+            changes = d.changes()
+            await other.set("x", 1)
+            self.assertEqual(await anext(changes), ("x", None, 1, 0))
+            await d.set("x", 2)
+            self.assertEqual(await anext(changes), ("x", 1, 2, 1))
+            with self.assertLogs("parkazoo", "ERROR"):
+                await self.other.set(f"{PATH}/x", b"{")
+                await until(lambda: "<cannot be read>" in repr(d), "it has come")
+                with self.assertRaises(TimeoutError):
+                    await asyncio.wait_for(anext(changes), 0.01)
+            with self.assertRaises(ValueError):
+                d["x"]
+            await other.delete("x")
+            self.assertEqual(await anext(changes), ("x", 2, None, None))
+        with self.assertRaises(StopAsyncIteration):
+            await anext(changes)
+        self.assertEqual([each async for each in d.changes()], [])
+
+    async def test_over_a_lost_session_and_a_stop(self) -> None:
+        async with self.zk.DistributedDict(PATH) as d:
+            await d.set("x", 1)
+            changes = d.changes()
+            for each in range(3):
+                self.cluster.expire(each)
+            await self.set_by_other(b"3")
+            await until(lambda: d.copy() == {"x": 3} and not d.is_stale, "it is read again")
+            self.assertEqual((await anext(changes))[:3], ("x", 1, 3))
+            waiting = asyncio.create_task(anext(changes))  # type: ignore[arg-type]  # it is a coroutine
+            await self.zk.stop()
+            with self.assertRaises(ConnectionClosedError):
+                await waiting
+            self.assertEqual((d["x"], d.is_stale), (3, True))
+            with self.assertRaises(ConnectionClosedError):
+                await d.set("x", 4)
+            await self.other.set(f"{PATH}/x", b"5")
+            await self.zk.start()
+            await until(lambda: d.copy() == {"x": 5}, "it goes on")
+
+    async def set_by_other(self, value: bytes) -> None:
+        """Until its connection is back."""
+        while True:
+            with suppress(ConnectionLoss):
+                await self.other.set(f"{PATH}/x", value)
+                return
+            await asyncio.sleep(POLL_S)
+
+    async def test_its_directory_is_made_again(self) -> None:
+        async with self.zk.DistributedDict(PATH) as d:
+            await d.update(x=1, y=2)
+            await self.other.delete(PATH, recursive=True)
+            await until(lambda: not d, "it is empty")
+            await self.other.create(f"{PATH}/z", b"3", makepath=True)
+            await until(lambda: d.copy() == {"z": 3}, "it is seen")
+            await self.other.delete(PATH, recursive=True)
+            await d.set("a", 4)
+            await until(lambda: d.copy() == {"a": 4}, "it is made again by a write")
+
+    async def test_ephemeral(self) -> None:
+        async with self.zk.DistributedDict(PATH, ephemeral=True) as d, self.other.DistributedDict(PATH) as other:
+            await d.update(mine=1, ours=1)
+            await until(lambda: len(other) == 2, "the other sees them")
+            await other.set("ours", 2)
+            self.assertEqual((await self.other.exists(f"{PATH}/ours")).ephemeralOwner, 0)  # type: ignore[union-attr]
+            await self.zk.stop()
+            await until(lambda: other.copy() == {"ours": 2}, "it has ended")
+
+    async def test_serializers(self) -> None:
+        async with self.zk.DistributedDict(PATH, pickle) as d, self.zk.DistributedDict("/raw", None) as raw:
+            await d.set("x", {1, 2})
+            self.assertEqual(d["x"], {1, 2})
+            await raw.set("x", b"\xff")
+            self.assertEqual(raw["x"], b"\xff")
+            with self.assertRaises(TypeError):
+                await raw.set("x", "text")
+
+    async def test_wrong_use(self) -> None:
+        zk: Any = self.zk
+        for wrong, error in (("/", ValueError), ("/parkazoo/x", BadArgumentsError), (7, TypeError)):
+            with self.assertRaises(error):
+                zk.DistributedDict(wrong)
+        for options in ({"serializer": 7}, {"ephemeral": 1}):
+            with self.assertRaises(TypeError):
+                zk.DistributedDict(PATH, **options)
+        async with zk.DistributedDict(PATH) as d:
+            with self.assertRaises(TypeError):
+                await d.set(7, 1)
+            with self.assertRaises(TypeError):
+                await d.set("x", object())
+            with self.assertRaises(ValueError):
+                await d.set("x", "x" * 1_000_000)
+        await self.zk.create("/sharded", b'{"buckets": 3}')
+        with self.assertRaisesRegex(ValueError, "shards=3"):
+            async with zk.DistributedDict("/sharded"):
+                pass
