@@ -128,7 +128,7 @@ class TestBadInput(OnALoopMixin, test_client_bad_input.TestBadInput):
 class TestOrder(OnALoopMixin, test_client_order.TestOrder):
     def setUp(self) -> None:
         super().setUp()
-        self.patched(test_client_order, CHAINS=100, PIPELINES=50, OPERATIONS=4000, WINDOW=200)
+        self.patched(test_client_order, CHAINS=100, PIPELINES=50, OPERATIONS=3000, WINDOW=200)
 
 
 @only("a_watch_there", "a_watched_read_that_needs_it", "an_ephemeral_that_has_been_deleted", "giving_up")
