@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -38,6 +40,20 @@ from bench.client.single_client import (
 from bench.client.threads import CLIENTS, SHARING, ClientsGet, ClientsSet, SharedGet
 from bench.client.workload import ClientLoad
 from parkazoo import ParKazooClient
+
+if sys.version_info >= (3, 11):  # for parkazoo.aio
+    from bench.client.asyncio_loads import (
+        AiozkClient,
+        BareClient,
+        LoopGet,
+        LoopLoad,
+        LoopOneGet,
+        LoopSet,
+        NewLoop,
+        OurClient,
+        new_asyncio,
+        new_uvloop,
+    )
 
 MOST_WITH_OLD = 1.03  # of the CPU: 0.97 of the speed
 
@@ -134,6 +150,44 @@ def with_old(checkout: str) -> list[Comparison]:
         for each in COMPARISONS
         if not each.name.startswith("bare-")  # without a client of either version
     ]
+
+
+def of_asyncio() -> Iterator[Comparison]:
+    """The asyncio client beside others; none if this Python is too old for it."""
+    if sys.version_info < (3, 11):
+        return
+
+    def ours(load: type[LoopLoad], new_loop: NewLoop = new_asyncio) -> Side:
+        return Side("asyncio", partial(load, OurClient, new_loop))
+
+    def beside(
+        name: str, about: str, subject: Side, base: Side, goals: dict[Measure, float | None], operations: int
+    ) -> Comparison:
+        return Comparison(f"aio-{name}", about, subject, base, None, operations, goals)
+
+    many: tuple[tuple[str, type[LoopLoad], type[ClientLoad]], ...] = (
+        ("get", LoopGet, AsyncGet),
+        ("set", LoopSet, AsyncSet),
+    )
+    for name, load, of_threads in many:
+        aiozks = Side("aiozk", partial(load, AiozkClient, new_asyncio))
+        threaded = parkazoo(of_threads, name="threads")
+        most_of: tuple[tuple[str, str, Side, Side, float], ...] = (
+            ("threads", "asyncio : threads", ours(load), threaded, 1.1),
+            ("uvloop", "uvloop : threads", ours(load, new_uvloop), threaded, 1.1),
+            ("aiozk", "asyncio : aiozk", ours(load), aiozks, 0.25),
+            ("kazoo", "asyncio : kazoo", ours(load), kazoo(of_threads), 0.25),
+        )
+        for base, about, subject, side, most in most_of:
+            goals: dict[Measure, float | None] = {RATE: None, CPU: most}
+            yield beside(f"{base}-{name}", f"{name}, 200 in flight, {about}", subject, side, goals, 12000)
+    bare = Side("bare", partial(LoopOneGet, BareClient, new_asyncio))
+    one = ours(LoopOneGet)
+    yield beside(
+        "one-bare", "get, one at a time, asyncio : bare Protocol", one, bare, {LATENCY: 1.4, CPU: None}, 4000
+    )
+    goals = {LATENCY: None, CPU: 0.75}
+    yield beside("one-kazoo", "get, one at a time, asyncio : kazoo", one, kazoo(SyncGet), goals, 4000)
 
 
 ASYNC = {RATE: 4.0, CPU: 0.25}
@@ -345,4 +399,5 @@ COMPARISONS = (
         12000,
         {RATE: None, CPU: None},
     ),
+    *of_asyncio(),
 )

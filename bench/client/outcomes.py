@@ -13,10 +13,11 @@ from rich.table import Table
 from bench.client.crowd import Crowd
 from bench.client.far_start import FarStart
 from bench.client.measure import Measure, Spread
+from bench.client.measured import Measured
 from bench.client.pairing import Outcome
 from bench.documents import as_text
 
-Whole = Crowd | FarStart  # what is not compared in pairs
+Whole = Crowd | FarStart | Measured  # what is not compared in pairs
 QUIET_SHARE = 0.05  # of the processors; what others may use in a run whose figures count
 
 
@@ -32,7 +33,7 @@ def print_outcomes(console: Console, outcomes: Sequence[Outcome], wholes: Mappin
         )
     for each in wholes.values():
         console.print()
-        console.print(_crowd_table(each) if isinstance(each, Crowd) else _start_table(each))
+        console.print(_whole_table(each))
     for outcome in outcomes:
         if outcome.error:
             console.print(f"NOT MEASURED {outcome.comparison.name}: {outcome.error}", markup=False)
@@ -98,6 +99,20 @@ def verdict(outcome: Outcome, measure: Measure) -> str:
     if limit is not None and not measure.is_met(outcome.ratio(measure, limit).median, goal):
         return "MISSED, beyond the limit"
     return "MISSED"
+
+
+def _whole_table(whole: Whole) -> Table:
+    if isinstance(whole, Crowd):
+        return _crowd_table(whole)
+    return _start_table(whole) if isinstance(whole, FarStart) else _measured_table(whole)
+
+
+def _measured_table(measured: Measured) -> Table:
+    table = _plain_table(measured.about, "", "goal")
+    table.add_column("")
+    for figure in measured.figures:
+        table.add_row(*figure.row())
+    return table
 
 
 def _crowd_table(crowd: Crowd) -> Table:

@@ -20,6 +20,8 @@ from bench.client.outcomes import Whole, print_outcomes, write_results
 from bench.client.pairing import Outcome, Servers, measure
 from bench.client.paths import ENSEMBLES
 from bench.client.plot import draw
+from bench.client.reads_again import CLIENTS as WATCHING
+from bench.client.reads_again import ZNODES, measure_rewatching
 from bench.client.side import BenchError
 from bench.documents import results_file
 from bench.machine import commit_of, describe_machine, describe_versions
@@ -27,10 +29,15 @@ from parkazoo.admin import init_map
 from parkazoo.cli import INTERRUPTED
 from parkazoo.local import LocalClusterError
 
+if sys.version_info >= (3, 11):  # for parkazoo.aio
+    from bench.client import asyncio_wholes as aio
+
 PAIRS, SMALL_PAIRS = 15, 1
 SMALL = 10  # so many times fewer operations and clients
 SMALL_ENSEMBLES = 4  # at most
-WHOLES = (*GATHERINGS, FAR_START)
+REWATCHING = "rewatching"
+OF_ASYNCIO = ("aio-waiters", "aio-clients", "aio-turns") if sys.version_info >= (3, 11) else ()
+WHOLES = (*GATHERINGS, FAR_START, REWATCHING, *OF_ASYNCIO)
 NAMES = (*(each.name for each in COMPARISONS), *WHOLES)
 
 
@@ -138,8 +145,13 @@ def measure_whole(name: str, servers: Servers, is_small: bool) -> Whole:
     :raises BenchError: it cannot be measured.
     :raises LocalClusterError: servers cannot be started.
     """
+    shrunk = SMALL if is_small else 1
     if name == FAR_START:
-        return measure_far_start(servers.new_hosts(ENSEMBLES), STARTS // (SMALL if is_small else 1))
+        return measure_far_start(servers.new_hosts(ENSEMBLES), STARTS // shrunk)
+    if name == REWATCHING:
+        return measure_rewatching(servers.hosts(1)[0], max(1, WATCHING // shrunk), ZNODES // shrunk)
+    if name in OF_ASYNCIO:
+        return measure_asyncio(name, servers.hosts(1)[0], shrunk)
     gathering = GATHERINGS[name]
     ensembles = min(gathering.ensembles, SMALL_ENSEMBLES) if is_small else gathering.ensembles
     if ensembles == ENSEMBLES:
@@ -147,4 +159,13 @@ def measure_whole(name: str, servers: Servers, is_small: bool) -> Whole:
     else:
         hosts = servers.new_hosts(ensembles)
         init_map(hosts[0], {f"e{number}": each for number, each in enumerate(hosts, 1)})
-    return measure_crowd(hosts, CLIENTS // (SMALL if is_small else 1), gathering.used)
+    return measure_crowd(hosts, CLIENTS // shrunk, gathering.used)
+
+
+def measure_asyncio(name: str, hosts: str, shrunk: int) -> Whole:
+    """:param shrunk: so many times smaller."""
+    if name == "aio-waiters":
+        return aio.measure_waiters(hosts, aio.WAITERS // shrunk)
+    if name == "aio-clients":
+        return aio.measure_clients(hosts, aio.CLIENTS // shrunk)
+    return aio.measure_turns(hosts, aio.OPERATIONS // shrunk)

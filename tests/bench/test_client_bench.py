@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 from itertools import islice
@@ -18,11 +19,13 @@ from bench.bare_requests import REPLY, BareError
 from bench.client.bare_socket import take_answers
 from bench.client.comparison import COMPARISONS, Comparison
 from bench.client.crowd import GATHERINGS, Crowd
+from bench.client.far_start import FAR_START
 from bench.client.measure import CPU, LATENCY, RATE, Measure, Spread, ratios, spread
+from bench.client.measured import Figure
 from bench.client.outcomes import verdict
 from bench.client.pairing import Outcome, orders, parts
 from bench.client.paths import ENSEMBLES, PLACEMENT, mirrored_directories, pipeline, spread_directories
-from bench.client.run import WHOLES
+from bench.client.run import OF_ASYNCIO, REWATCHING
 from bench.client.side import BenchError, Side, SideProcess, Turn
 from bench.machine import Processors
 from tests.bench.command import run_module
@@ -46,6 +49,14 @@ def outcome(goals: dict[Measure, float | None], **sides: list[Turn]) -> Outcome:
     names = {name: Side(name, no_load) for name in sides}
     comparison = Comparison("x", "x", names["subject"], names["base"], names.get("limit"), 1000, goals)
     return Outcome(comparison, sides)
+
+
+def of_one(comparison: Comparison) -> bool:
+    return {side.ensembles for side in comparison.sides} == {1}
+
+
+def of_asyncio(comparison: Comparison) -> bool:
+    return comparison.name.startswith("aio-")
 
 
 class TestStatistics(unittest.TestCase):
@@ -84,6 +95,11 @@ class TestStatistics(unittest.TestCase):
         bad = Crowd(1000, 3, 3, 15.0, 15.0, sessions=3001, sockets=3001, threads=51, kib=150.1, operations=2999)
         self.assertEqual([each[3] for each in good.results()], [True] * 7)
         self.assertEqual([each[3] for each in bad.results()], [False] * 7)
+
+    def test_figures(self) -> None:
+        self.assertEqual(Figure("memory", 8.0, "KiB", 8).row(), ("memory", "8 KiB", "≤ 8 KiB", "met"))
+        self.assertEqual(Figure("memory", 8.1, "KiB", 8).row(), ("memory", "8.1 KiB", "≤ 8 KiB", "MISSED"))
+        self.assertEqual(Figure("requests", 1234, "").row(), ("requests", "1,234", "", ""))
 
     def test_parts(self) -> None:
         self.assertEqual([parts(each, 15) for each in (1, 15, 16, 30)], [[1], [15], [8, 8], [15, 15]])
@@ -147,22 +163,29 @@ class TestRun(unittest.TestCase):
         return run_module("bench.client", *arguments, timeout_s=RUN_TIMEOUT_S)
 
     def test_one_ensemble(self) -> None:
-        self.check(
-            [each for each in COMPARISONS if {side.ensembles for side in each.sides} == {1}], has_crowd=False
-        )
+        self.check([each for each in COMPARISONS if of_one(each) and not of_asyncio(each)], [])
 
     def test_three_ensembles(self) -> None:
-        self.check(
-            [each for each in COMPARISONS if {side.ensembles for side in each.sides} != {1}], has_crowd=True
-        )
+        self.check([each for each in COMPARISONS if not of_one(each)], [*GATHERINGS, FAR_START])
 
-    def check(self, comparisons: list[Comparison], has_crowd: bool) -> None:
-        self.assertTrue(comparisons)
+    @unittest.skipIf(sys.version_info < (3, 11), "parkazoo.aio needs Python 3.11")
+    def test_asyncio(self) -> None:
+        self.check([each for each in COMPARISONS if of_asyncio(each)], [])
+
+    def test_wholes(self) -> None:
+        wholes = self.check([], [REWATCHING, *OF_ASYNCIO])
+        for name, whole in wholes.items():
+            for figure in whole["figures"]:
+                with self.subTest(name, figure=figure["what"]):
+                    self.assertGreaterEqual(figure["value"], 0)
+
+    def check(self, comparisons: list[Comparison], wholes: list[str]) -> dict[str, Any]:
+        """:returns: the wholes."""
         names = [each.name for each in comparisons]
+        self.assertTrue(names or wholes)
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder, "new", "results.json")
-            loads = [*names, *(WHOLES if has_crowd else [])]
-            ran = self.run_bench("--small", "--seed", "1", "--out", str(out), "--load", *loads)
+            ran = self.run_bench("--small", "--seed", "1", "--out", str(out), "--load", *names, *wholes)
             self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
             self.assertEqual(ran.stderr, "")
             results = json.loads(out.read_text())
@@ -174,12 +197,13 @@ class TestRun(unittest.TestCase):
                 self.assertEqual([len(some) for some in each["turns"].values()], [1] * len(comparison.sides))
                 self.assertEqual(len(each["results"]), len(comparison.goals))
         self.assertEqual(results["about"]["seed"], 1)
-        if has_crowd:
-            self.assertEqual([*results["wholes"]], [*WHOLES])
-            for name, gathering in GATHERINGS.items():
-                crowd = results["wholes"][name]
-                self.assertEqual(crowd["operations"], crowd["clients"] * gathering.used)
-                self.assertGreaterEqual(crowd["sessions"], crowd["clients"] * gathering.used)
+        self.assertEqual([*results["wholes"]], wholes)
+        for name in {*GATHERINGS} & {*wholes}:
+            crowd, gathering = results["wholes"][name], GATHERINGS[name]
+            self.assertEqual(crowd["operations"], crowd["clients"] * gathering.used)
+            self.assertGreaterEqual(crowd["sessions"], crowd["clients"] * gathering.used)
+        found: dict[str, Any] = results["wholes"]
+        return found
 
     def test_beside_another_version(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -43,6 +43,7 @@ CALLED_BY_OTHERS = {
     "_get_connection": "taskflow's tests",
     "_get_data": "kazoo's DataWatch",
     "_restart": "tests/fuzz/sides.py, by the name of a call",
+    "data_received": "asyncio",
     "do_GET": "http.server",
     "emit": "logging",
     "get_logs": "kazoo's test harness",
