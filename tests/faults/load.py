@@ -200,8 +200,15 @@ class Worker:
             except (KazooTimeoutError, ClusterMapError):  # an address may lead to another ensemble
                 time.sleep(CONNECT_PAUSE_S)
             else:
-                self._clients[self._mark.get("client", 0)] = self, client
+                self.follow(client)
                 return client
+
+    def follow(self, client: Any) -> None:
+        """From now on the sessions and known servers of this client are recorded.
+
+        :param client: has the `members` and the `cluster_map` of a ParKazooClient.
+        """
+        self._clients[self._mark.get("client", 0)] = self, client
 
     def record_clients(self) -> None:
         """Their calls; their sessions and known servers, if they have changed. A thread calls this."""

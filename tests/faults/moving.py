@@ -45,6 +45,7 @@ SHARE_REPEATED = (
 )
 POLL_S, REST_S = 0.01, 1.0
 PROMISE_S = 120.0  # for all commands to end, when there are no faults any more
+PROMISE_EACH_S = 60.0  # more, for each move that has not come to its end by then
 REFUSED = 1  # of exit statuses
 AWAY_KIND = "ensemble away"
 TOLD = re.compile(r"(?:have waited for|called off after) (\d+) ms")
@@ -135,10 +136,11 @@ class Moves:
     def end(self) -> None:
         """There are no faults any more: what was begun comes to its end, and one more directory moves."""
         self._end_s = time.monotonic()
-        self._patience_end_s = self._end_s + PROMISE_S
-        self._thread.join(PROMISE_S)
+        promise_s = PROMISE_S + PROMISE_EACH_S * len(self._left)
+        self._patience_end_s = self._end_s + promise_s
+        self._thread.join(promise_s)
         if self._thread.is_alive():
-            self._problems.append(f"the commands have not ended {PROMISE_S:g} s after the last fault")
+            self._problems.append(f"the commands have not ended {promise_s:g} s after the last fault")
         self._client.stop()
         self._client.close()
 

@@ -91,14 +91,17 @@ class TestLock(JudgeTest):
         self.refuse("left behind", *held(0, 1, 2, 5, 7, 1), line(9, -1, "contenders", lock="/l", left=["x"]))
 
 
-class TestCrowd(JudgeTest):
-    load = "crowd"
+class TestAsyncioLock(JudgeTest):
+    """Of a process with several clients."""
+
+    load = "asyncio_lock"
+    state = "state"
 
     def judge(self, *lines: Line, **options: Any) -> Judgement:
         """Workers are clients of worker 0, of which each has been seen once."""
         own = [
             (at_s, min(worker, 0), what, fields if worker < 0 else fields | {"client": worker})
-            for at_s, worker, what, fields in [line(0, 0, "seen", state="CONNECTED"), *lines]
+            for at_s, worker, what, fields in [line(0, 0, self.state, state="CONNECTED"), *lines]
         ]
         return super().judge(*own, **options)
 
@@ -111,17 +114,22 @@ class TestCrowd(JudgeTest):
 
     def test_a_client_that_was_suspended_when_it_ought_to_be(self) -> None:
         both = [*held(0, 1, 2, 30, 7, 1), *held(1, 1, 14, 20, 8, 2)]
-        self.accept(*both, line(5, 0, "seen", state="SUSPENDED"))
-        self.refuse("was held by", *both, line(19, 0, "seen", state="SUSPENDED"))
-        self.refuse("was held by", *both, line(5, 1, "seen", state="SUSPENDED"))
+        self.accept(*both, line(5, 0, self.state, state="SUSPENDED"))
+        self.refuse("was held by", *both, line(19, 0, self.state, state="SUSPENDED"))
+        self.refuse("was held by", *both, line(5, 1, self.state, state="SUSPENDED"))
 
     def test_a_frozen_process(self) -> None:
         self.accept(*held(0, 1, 2, 30, 7, 1), *held(1, 1, 29, 40, 8, 2), silent={0: (3, 29)})
 
     def test_an_expired_client(self) -> None:
         both = [*held(0, 1, 2, 30, 7, 1), *held(1, 1, 14, 20, 8, 2)]
-        self.accept(*both, faults=[Fault(13.9, 14.1, "expire", "crowd/0 on a")])
-        self.refuse("was held by", *both, faults=[Fault(13.9, 14.1, "expire", "crowd/1 on a")])
+        self.accept(*both, faults=[Fault(13.9, 14.1, "expire", f"{self.load}/0 on a")])
+        self.refuse("was held by", *both, faults=[Fault(13.9, 14.1, "expire", f"{self.load}/1 on a")])
+
+
+class TestCrowd(TestAsyncioLock):
+    load = "crowd"
+    state = "seen"
 
     def test_creates(self) -> None:
         lock, made = held(0, 1, 2, 5, 7, 1), line(3, 0, "made", path="/d/0.0.1-0000000003")
