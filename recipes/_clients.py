@@ -20,6 +20,14 @@ TIMEOUT_S = 30.0
 T = TypeVar("T")
 
 
+def hosts_given() -> str:
+    """The hosts on the command line, or in the environment."""
+    hosts = sys.argv[1] if len(sys.argv) == 2 else os.environ.get("PARKAZOO_HOSTS", "")
+    if not hosts or len(sys.argv) > 2:
+        sys.exit(f"usage: python {sys.argv[0]} HOST:PORT,...    servers of any ensembles; or PARKAZOO_HOSTS")
+    return hosts
+
+
 @contextmanager
 def connected(hosts: str, give_up_after: float | None = None) -> Iterator[ParKazooClient]:
     client = ParKazooClient(hosts, give_up_after=give_up_after)
@@ -37,10 +45,7 @@ def clients(count: int, give_up_after: float | None = None) -> Iterator[list[Par
 
     Their ``/`` is a new chroot, which is deleted at the end with everything below it.
     """
-    hosts = sys.argv[1] if len(sys.argv) == 2 else os.environ.get("PARKAZOO_HOSTS", "")
-    if not hosts or len(sys.argv) > 2:
-        sys.exit(f"usage: python {sys.argv[0]} HOST:PORT,...    servers of any ensembles; or PARKAZOO_HOSTS")
-    chroot = f"/cookbook-{uuid.uuid4().hex[:8]}"
+    hosts, chroot = hosts_given(), f"/cookbook-{uuid.uuid4().hex[:8]}"
     try:
         with connected(hosts) as owner:
             owner.create(chroot)
