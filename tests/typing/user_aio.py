@@ -292,7 +292,8 @@ async def defer(zk: ParKazooClient) -> None:
 async def show(zk: ParKazooClient) -> None:
     await zk.join("a", "b", timeout=3)
     assert_type(zk.state_of("/a"), str)
-    assert_type(zk.counters().map_epoch, int)
+    if zk.cluster_map is not None:
+        assert_type((zk.counters().map_epoch, zk.cluster_map.epoch), tuple[int, int])
     ParKazooClient("h", counters=True, listeners=[Listener()])
     ParKazooClient("h", listeners=[7])  # E: list-item
 
