@@ -75,6 +75,9 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites, AsyncShar
     :ivar state: its KazooState. :ivar client_state: its KeeperState.
     """
 
+    runtime_type: type[AsyncioRuntime] = AsyncioRuntime
+    """Runs the session."""
+
     def __init__(
         self,
         hosts: str | list[str] = "127.0.0.1:2181",
@@ -233,7 +236,7 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites, AsyncShar
             return self._session
         self._process = os.getpid()
         self._loop = asyncio.get_running_loop()
-        self._runtime = AsyncioRuntime(self._loop, self.monitor)
+        self._runtime = self.runtime_type(self._loop, self.monitor)
         self.client_state = KeeperState.CONNECTING
         self.session_number += 1
         resumed, self._resumed = self._resumed, None
@@ -306,6 +309,23 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites, AsyncShar
                 for _ in range(self.monitor.when_heard(tell)):
                     await has_heard.acquire()
 
+    def leave(self) -> asyncio.Future[None]:
+        """Begins to end all connections, and leaves the sessions to their time-out. Operations without an answer
+        raise ConnectionLoss. A client with this :attr:`client_id` may go on with the sessions.
+
+        :returns: a future that is done at the end.
+        :raises RuntimeError: the client runs on another loop.
+        """
+        self._verify_loop()
+        if self._session is not None:
+            self._session.leaves_all = True
+        ending = self._end()
+        if ending is not None:
+            return asyncio.shield(ending.end)
+        ended: asyncio.Future[None] = self._new_future()
+        ended.set_result(None)
+        return ended
+
     def _end(self) -> Ending | None:
         """Have it end; None if it does not run."""
         session = self._session
@@ -316,7 +336,7 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites, AsyncShar
                 session,
                 self._runtime,
                 self.session_timeout_s,
-                self.connected,
+                self.connected and not session.leaves_all,
                 self._is_issuing,
                 self._have_ended,
             )
@@ -344,6 +364,14 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites, AsyncShar
         connected. See :attr:`parkazoo.ParKazooClient.client_id`.
         """
         return self._session.client_id if self._session is not None and self.connected else None
+
+    @property
+    def granted_timeout_s(self) -> float | None:
+        """Returns the session time-out that servers have granted, in seconds, the shortest of all. None
+        if the client has no session.
+        """
+        members = () if self._session is None else self._session.roster.members
+        return min((each.granted_ms / 1000 for each in members if each.granted_ms), default=None)
 
     def add_listener(self, listener: Listener) -> None:
         """Adds a plain function, which the loop calls with each new KazooState; one that returns True is removed.

@@ -17,6 +17,7 @@ LEAST_LIMIT_S = 10.0  # kazoo's
 class Ending:
     """Finishes the operations that were issued, then closes the sessions. Each step has a limit.
 
+    :param finishes: wait for the operations first.
     :param is_issuing: whether an answer may have another operation issued.
     :param on_end: called once, at the end.
     :ivar end: done at the end; its exception says that a server has not answered within the limit.
@@ -27,7 +28,7 @@ class Ending:
         session: Session[Member],
         runtime: AsyncioRuntime,
         session_timeout_s: float,
-        is_connected: bool,
+        finishes: bool,
         is_issuing: Callable[[], bool],
         on_end: Callable[[], None],
     ) -> None:
@@ -38,12 +39,13 @@ class Ending:
         self._on_end = on_end
         self._is_closing = False
         session.is_leaving = True
-        if session.driver is not None and is_connected:
+        if session.driver is not None and finishes:
             self._timer = runtime.call_later(session_timeout_s, self._close)
             runtime.call(session.fail_away)
             session.when_idle(self._close, is_issuing)
         else:
-            self._timer = runtime.call_later(0, self._close)
+            self._timer = runtime.call_later(session_timeout_s, self._close)
+            runtime.call(self._close)
 
     def _close(self) -> None:
         """Nothing is under way any more, or that has taken too long."""
@@ -51,6 +53,8 @@ class Ending:
             self._is_closing = True
             self._timer.cancel()
             self._timer = self._runtime.call_later(self._limit_s, self._give_up)
+            if self._session.leaves_all:
+                self._session.begin_stop()  # now: a connection that has just begun would take a session back
             self._session.stop(self._finish)
 
     def _finish(self) -> None:

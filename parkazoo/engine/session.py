@@ -59,6 +59,7 @@ class Session(Generic[MemberT]):
     :ivar is_leaving: the client has begun to stop: watches are called no more.
     :ivar is_over: nothing is left, or nothing has begun.
     :ivar leaves_sessions: it could not resume them all: living ones are left as they are.
+    :ivar leaves_all: no session is closed, on any ensemble: another client goes on with them.
     :ivar interrupted_thread: was interrupted while it issued an operation, see :meth:`recover`.
     """
 
@@ -76,7 +77,7 @@ class Session(Generic[MemberT]):
         self._runtime = runtime
         self.failure: Exception | None = None
         self.interrupted_thread: int | None = None
-        self.leaves_sessions = self.is_leaving = self.is_stopping = False
+        self.leaves_sessions = self.leaves_all = self.is_leaving = self.is_stopping = False
         self.is_over = True
         self.driver: Driver | None = None
         self.watching: Watching | None = None
@@ -262,7 +263,7 @@ class Session(Generic[MemberT]):
         for port in self.roster.unjoined():
             port.fail()
         for member in self.roster.members:
-            if self.leaves_sessions and member.name in self.roster.sessions:
+            if self.leaves_all or (self.leaves_sessions and member.name in self.roster.sessions):
                 member.leave()
             else:
                 member.begin_stop()

@@ -217,6 +217,7 @@ class MemberConnection:
         client._session_passwd = exchange.accepted.passwd  # before the id: other threads look at that first
         client._session_id = exchange.accepted.session_id
         client._protocol_version = exchange.accepted.protocol_version
+        client.granted_ms = exchange.accepted.time_out
         before, client.last_zxid = client.last_zxid, max(client.last_zxid, exchange.zxid)
         client.memory.connected(time.monotonic(), before, client.last_zxid)
         self._ro_mode = bool(exchange.accepted.read_only)

@@ -128,6 +128,7 @@ class Member:
         self._lasting_are_lost = False  # and know it
         self.last_zxid = 0
         self._protocol_version: int | None = None
+        self.granted_ms = 0  # the session's time-out
         self._session_id: int | None
         self._session_passwd: bytes
         self._session_id, self._session_passwd = session or NO_SESSION

@@ -175,6 +175,33 @@ class TestOptions(AioCase):
         await second.start(DEADLINE_S)  # a new one
         self.assertNotEqual(second.client_id[0], client_id[0])
 
+    async def test_leave(self) -> None:
+        """No session ends, whatever is under way; another client has the ephemerals."""
+        first = await self.started()
+        for path in ("/a", "/b", "/c"):
+            await first.create(path, ephemeral=True)
+        client_id = first.client_id
+        assert client_id is not None
+        self.cluster.mute.update(range(3))
+        lost = first.get_async("/a")
+        await first.leave()
+        with self.assertRaises(ConnectionLoss):
+            await lost
+        with self.assertRaises(ConnectionClosedError):
+            await first.get("/a")
+        self.cluster.mute.clear()
+        second = await self.started(client_id=client_id)
+        assert second.client_id is not None
+        self.assertEqual(second.client_id[0], client_id[0])
+        self.assertEqual(await second.get_ephemerals(), ["/a", "/b", "/c"])
+        await first.leave()  # once more: nothing runs
+
+    async def test_granted_time(self) -> None:
+        zk = self.client(timeout=500)
+        self.assertIsNone(zk.granted_timeout_s)
+        await zk.start(DEADLINE_S)
+        self.assertEqual(zk.granted_timeout_s, 500)
+
     async def test_options_of_sasl(self) -> None:
         with self.assertRaisesRegex(ConfigurationError, "sasl_options"):
             await self.client(sasl_options={"mechanism": "NONE"}).start()

@@ -232,6 +232,7 @@ class Ensembles:
             return
         session = session or next(self._sessions)
         self._alive.add(session)
+        self.drop(session, ensemble)  # it goes on here
         self._writers[session, ensemble] = writer
         writer.write(said.accepted(session, time_out_ms))
         who = Who(owners=(session,) * 5)
