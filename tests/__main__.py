@@ -42,7 +42,7 @@ MEMORY = Path("/dev/shm")
 MEMORY_NEEDED = 4 << 30  # bytes
 # What needs no server. Each room has the tests of the folder of parkazoo/ of its name; "repository" has those of
 # the rules of the code, of the pages and of what runs the tests.
-ROOMS = ("protocol", "engine", "wire", "compat", "aio", "structures", "admin", "repository")
+ROOMS = ("protocol", "engine", "wire", "compat", "aio", "gateway", "structures", "admin", "repository")
 PURE = tuple(f"tests/{room}/test_*.py" for room in ROOMS)
 CLIENT = ("tests/live/test_client_*.py",)
 MAP = ("tests/live/test_map*.py",)

@@ -21,6 +21,7 @@ from parkazoo.cli import (
     clients_command,
     export_command,
     fsck_command,
+    gateway_command,
     import_command,
     local_commands,
     map_commands,
@@ -62,6 +63,7 @@ def make_app() -> typer.Typer:
     backup_command.register(app)
     export_command.register(app)
     import_command.register(app)
+    gateway_command.register(app)
     return app
 
 

@@ -1,0 +1,598 @@
+"""The connection of one program: its requests in, answers and events out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import select
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    NoNodeError,
+    NoWatcherError,
+    SessionExpiredError,
+)
+
+from parkazoo.engine.ports import OnAnswer
+from parkazoo.errors import CrossEnsembleError
+from parkazoo.gateway import program_replies as replies
+from parkazoo.gateway import program_requests as requests
+from parkazoo.gateway.answer_row import AnswerPlace, AnswerRow
+from parkazoo.gateway.program_bytes import FrameError, FrameReader, Incoming
+from parkazoo.gateway.program_requests import RefusedError, placed
+from parkazoo.gateway.status_words import WORDS, ProgramStatus, answer_word
+from parkazoo.gateway.watch_table import CHILDREN, DATA, ProgramWatch
+from parkazoo.kazoo_private import Create, Create2, Exists, GetChildren, GetChildren2, Sync, Transaction
+from parkazoo.protocol.newer_requests import CreateContainer, CreateTTL, GetEphemerals
+from parkazoo.types import AddWatchMode
+
+if TYPE_CHECKING:
+    from parkazoo.gateway.gateway import Gateway
+    from parkazoo.gateway.program_session import ProgramSession
+
+log = logging.getLogger(__name__)
+
+CONNECT_S = 10.0  # for the first words of a program
+LINGER_S = 5.0  # for a program to take the last answers
+MOST_UNANSWERED = 1000
+ENDED_EVENTS = getattr(select, "POLLRDHUP", select.POLLHUP)  # the former is Linux's: it comes before the latter
+MOST_UNREAD_BYTES = 1 << 20
+PART_OF_TIMEOUT = 3  # so much of it a request waits for its ensemble
+# The watches that each type of removal concerns: of those that come once, and of those that stay.
+ONCE_OF_TYPE = {1: (CHILDREN,), 2: (DATA,), 3: (DATA, CHILDREN), 4: (), 5: ()}
+LASTING_OF_TYPE = {
+    1: (),
+    2: (),
+    3: (*AddWatchMode,),
+    4: (AddWatchMode.PERSISTENT,),
+    5: (AddWatchMode.PERSISTENT_RECURSIVE,),
+}
+MAKING = (Create.type, Create2.type, CreateContainer.type, CreateTTL.type)
+WITH_STAT = (CreateContainer.type, CreateTTL.type)  # their answers have one, a client's do not
+
+
+class ProgramRequest(AnswerPlace):
+    """A request on its way: its place in the row of answers, and the reply to its operation.
+
+    :param write: makes the body of the answer. :ivar watch: that it leaves.
+    """
+
+    __slots__ = ("_connection", "asked_s", "left", "watch", "write", "xid")
+
+    def __init__(self, connection: ProgramConnection, xid: int, asked_s: float) -> None:
+        super().__init__()
+        self._connection = connection
+        self.xid = xid
+        self.asked_s = asked_s
+        self.write: Callable[[Any], bytes] = replies.write_count
+        self.watch: ProgramWatch | None = None
+        self.left = 0  # parts without an answer
+
+    @property
+    def is_abandoned(self) -> bool:
+        """See :func:`parkazoo.engine.ports.is_abandoned`."""
+        return self.answer is not None or self._connection.has_ended
+
+    def set(self, value: object = None) -> None:
+        self._connection.answered(self, value)
+
+    def set_exception(self, exception: Exception) -> None:
+        self._connection.answered(self, exception)
+
+
+class ProgramConnection(asyncio.Protocol):
+    """Takes the program's frames in order, and gives its answers in the order of the requests.
+
+    :ivar has_ended: nothing is taken or sent any more. :ivar received: frames.
+    """
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._loop = asyncio.get_running_loop()
+        self._incoming = Incoming()
+        self._row = AnswerRow()
+        self._early: list[bytes] = []  # frames behind Connect, until that is answered
+        self._transport: asyncio.Transport = None  # type: ignore[assignment]  # until connection_made
+        self.session: ProgramSession | None = None
+        self.address = ""
+        self.has_ended = False
+        self.received = 0
+        self._is_welcome = False
+        self._says_read_only = False
+        self._is_due = False
+        self._is_unread = False  # the program does not take its answers
+        self._is_paused = False
+        self._connect_timer: asyncio.TimerHandle | None = None
+        self._late_timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # ---- asyncio's ---------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        host, port, *_ = transport.get_extra_info("peername") or ("?", 0)
+        self.address = f"{host}:{port}"
+        transport.set_write_buffer_limits(MOST_UNREAD_BYTES)
+        if not self._gateway.admit(self):
+            self.has_ended = True
+            transport.abort()
+            return
+        self._connect_timer = self._loop.call_later(CONNECT_S, self.close, "it says nothing")
+
+    def data_received(self, data: bytes) -> None:
+        if self.has_ended:
+            return
+        incoming = self._incoming
+        incoming.add(data)
+        if self.session is None and incoming.head in WORDS:
+            self._row.at_once(answer_word(incoming.head, self._gateway.status))
+            self.close("a four-letter word")
+            return
+        try:
+            for frame in incoming.take():
+                self._take(frame)
+                if self.has_ended:
+                    return
+        except FrameError as error:
+            self.close(str(error))
+        except Exception:
+            log.exception("Unhandled exception in a request of %s", self.address)
+            self.close("unhandled exception")
+        self._look_whether_full()
+
+    def pause_writing(self) -> None:
+        self._is_unread = True
+        self._look_whether_full()
+
+    def resume_writing(self) -> None:
+        self._is_unread = False
+        self._look_whether_full()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.has_ended = True
+        for timer in (self._connect_timer, self._late_timer):
+            if timer is not None:
+                timer.cancel()
+        if self.session is not None:
+            self.session.detach(self)
+        self._gateway.dismiss(self)
+
+    # ---- the beginning and the end -----------------------------------------------------------------
+
+    def _take(self, frame: bytes) -> None:
+        self.received += 1
+        if self.session is None:
+            self._connect(FrameReader(frame))
+        elif not self._is_welcome:
+            self._early.append(frame)
+        else:
+            self._begin(FrameReader(frame))
+
+    def _connect(self, fields: FrameReader) -> None:
+        fields.number()  # the version of the protocol
+        fields.long()  # the last zxid that it has seen: ensembles have their own
+        timeout_ms, number, password = fields.number(), fields.long(), fields.buffer() or b""
+        self._says_read_only = not fields.is_at_end
+        assert self._connect_timer is not None
+        self._connect_timer.cancel()
+        try:
+            session = self._gateway.session_for(number, password, timeout_ms)
+        except RefusedError as error:
+            log.warning("%s: no session: error %d", self.address, error.code)
+            self.close("no more sessions")
+            return
+        if session is None:
+            self.refuse_session()
+            return
+        self.session = session
+        session.attach(self)
+        self._look_whether_full()
+
+    def welcome(self) -> None:
+        """The session is open. See :class:`Program`."""
+        session = self.session
+        if self._is_welcome or self.has_ended or session is None:
+            return
+        self._is_welcome = True
+        self._write_connected(session.timeout_ms, session.number, session.password)
+        early, self._early = self._early, []
+        try:
+            for frame in early:
+                if not self.has_ended:
+                    self._begin(FrameReader(frame))
+        except FrameError as error:
+            self.close(str(error))
+        self._look_whether_full()
+
+    def refuse_session(self) -> None:
+        """There is no such session any more. See :class:`Program`."""
+        if not self._is_welcome:
+            self._write_connected(0, 0, replies.NO_PASSWORD)
+        self.close("its session has expired")
+
+    def _write_connected(self, timeout_ms: int, number: int, password: bytes) -> None:
+        says_read_only = self._says_read_only
+        self._row.at_once(replies.write_connected(timeout_ms, number, password, says_read_only=says_read_only))
+        self._due()
+
+    def close(self, why: str) -> None:
+        """End it, behind the answers whose turn it is."""
+        if self.has_ended:
+            return
+        log.debug("%s: the connection ends: %s", self.address, why)
+        self._flush()
+        self.has_ended = True
+        self._transport.close()
+        self._loop.call_later(LINGER_S, self._transport.abort)
+
+    @property
+    def has_gone(self) -> bool:
+        """Whether the program has closed it, even if that has not been read yet."""
+        if self.has_ended or self._transport.is_closing():
+            return True
+        poll = select.poll()
+        poll.register(self._transport.get_extra_info("socket").fileno(), ENDED_EVENTS)
+        return bool(poll.poll(0))
+
+    # ---- answers -----------------------------------------------------------------------------------
+
+    def answered(self, request: ProgramRequest, value: object) -> None:
+        """An operation has ended, perhaps with an exception."""
+        session = self.session
+        assert session is not None
+        is_known = not request.is_abandoned
+        if request.watch is not None:
+            is_left = is_known and not isinstance(value, Exception)
+            session.watches.end(request.watch, request, value, is_left=is_left)
+        if not is_known:
+            return
+        error = value if isinstance(value, Exception) else None
+        if error is None:
+            try:
+                body = request.write(value)
+            except NoNodeError as missing:
+                error = missing
+        if error is None:
+            self._answer(request, replies.write_reply(request.xid, session.zxid, body))
+        elif isinstance(error, (SessionExpiredError, ConnectionClosedError, AuthFailedError)):
+            self.close(f"the session ends: {error!r}")
+        else:
+            if isinstance(error, CrossEnsembleError):
+                log.warning("%s: %s", self.address, error)
+            self._refuse(request, replies.code_of(error))
+
+    def _refuse(self, request: ProgramRequest, code: int) -> None:
+        assert self.session is not None
+        self._answer(request, replies.write_error(request.xid, self.session.zxid, code))
+
+    def _answer(self, request: ProgramRequest, answer: bytes) -> None:
+        self._row.answer(request, answer)
+        self._due()
+
+    def tell(self, kind: str, path: str, behind: AnswerPlace | None = None) -> None:
+        """Tell of an event. See :class:`Program`."""
+        self._row.tell(replies.write_event(kind, path), behind)
+        self._due()
+
+    def _due(self) -> None:
+        """Send what is ready: now, or while requests wait for answers, together with what comes in this turn."""
+        if not self._row:
+            self._flush()
+        elif not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_due = False
+        if not self.has_ended and (data := self._row.take()):
+            self._transport.write(data)
+            self._look_whether_full()
+
+    def _look_whether_full(self) -> None:
+        """Read no more from a program that does not take its answers, or has not got its session."""
+        if self.has_ended:
+            return
+        is_waiting = self.session is not None and not self._is_welcome
+        is_full = is_waiting or self._is_unread or len(self._row) >= MOST_UNANSWERED
+        if is_full != self._is_paused:
+            self._is_paused = is_full
+            (self._transport.pause_reading if is_full else self._transport.resume_reading)()
+
+    def _watch_time(self) -> None:
+        """Requests that wait for too long get ConnectionLoss, so that those behind them get their answers."""
+        first, session = self._row.first, self.session
+        assert session is not None
+        limit_s = session.timeout_ms / 1000 / PART_OF_TIMEOUT
+        while isinstance(first, ProgramRequest) and not self.has_ended:
+            rest_s = first.asked_s + limit_s - self._loop.time()
+            if rest_s > 0:
+                self._late_timer = self._loop.call_later(rest_s, self._watch_time)
+                return
+            if first.left:  # a program whose watches are not set must not think that they are
+                self.close("its watches cannot be set")
+            else:
+                self._refuse(first, ConnectionLoss.code)
+            first = self._row.first
+        self._late_timer = None
+
+    # ---- requests ----------------------------------------------------------------------------------
+
+    def _begin(self, fields: FrameReader) -> None:
+        session = self.session
+        assert session is not None
+        xid, kind = fields.number(), fields.number()
+        session.heard_s = now_s = self._loop.time()
+        if kind == requests.PING:
+            self._row.at_once(replies.write_pong(session.zxid))
+            self._due()
+        elif kind == requests.AUTH:
+            self._authenticate(xid, fields)
+        else:
+            request = ProgramRequest(self, xid, now_s)
+            self._row.enter(request)
+            if self._late_timer is None:
+                self._watch_time()
+            try:
+                self._issue(request, kind, fields)
+            except RefusedError as error:
+                self._refuse(request, error.code)
+
+    def _issue(self, request: ProgramRequest, kind: int, fields: FrameReader) -> None:
+        session = self.session
+        assert session is not None
+        special = SPECIAL.get(kind)
+        if special is not None:
+            special(self, session, request, fields)
+            return
+        reader = requests.READERS.get(kind)
+        if reader is None:
+            raise RefusedError(requests.UNIMPLEMENTED)
+        client = session.client
+        asked = reader(fields, client.chroot)
+        wanted: Any = asked.request
+        request.write = replies.REPLY_WRITERS.get(kind, request.write)
+        if asked.watches:
+            watched = CHILDREN if kind in (GetChildren.type, GetChildren2.type) else DATA
+            request.watch = watch = session.watches.watch(watched, asked.path)
+            session.watches.begin(watch, request)
+            wanted = wanted._replace(watcher=watch)
+        if kind in MAKING:
+            request.write = partial(self._write_made, request.write)
+        elif kind == Sync.type:
+            request.write = partial(self._write_synced, asked.path)
+        elif kind == GetEphemerals.type:
+            request.write = partial(self._write_ephemerals, request.write)
+        elif kind == Transaction.type:
+            request.write = partial(replies.write_multi, wanted)
+            if not wanted.operations:
+                request.set([])
+                return
+        if kind in WITH_STAT:
+            self._run(request, self._make_with_stat(session, wanted))
+        else:
+            client.ask(wanted, request)
+
+    def _write_made(self, write: Callable[[Any], bytes], answer: Any) -> bytes:
+        assert self.session is not None
+        unchroot = self.session.client.unchroot
+        return write(unchroot(answer) if isinstance(answer, str) else (unchroot(answer[0]), *answer[1:]))
+
+    def _write_synced(self, path: str, answer: object) -> bytes:
+        return replies.REPLY_WRITERS[Sync.type](path)
+
+    def _write_ephemerals(self, write: Callable[[Any], bytes], answer: Any) -> bytes:
+        assert self.session is not None
+        return write([*map(self.session.client.unchroot, answer)])
+
+    async def _make_with_stat(self, session: ProgramSession, wanted: Any) -> tuple[str, Any]:
+        """A create whose answer has no stat, and a read of that."""
+        path = await session.client.asked(wanted)
+        if isinstance(path, tuple):
+            return path
+        return path, await session.client.asked(Exists(path, None))
+
+    def _run(self, request: ProgramRequest, steps: Coroutine[Any, Any, Any]) -> None:
+        """What takes more than one call of the client."""
+        task = asyncio.ensure_future(self._finish(request, steps))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _finish(self, request: ProgramRequest, steps: Coroutine[Any, Any, Any]) -> None:
+        try:
+            request.set(await steps)
+        except Exception as error:
+            request.set_exception(error)
+
+    def _authenticate(self, xid: int, fields: FrameReader) -> None:
+        """It is answered at once: no server refuses a digest, and none takes another scheme from here."""
+        session = self.session
+        assert session is not None
+        fields.number()
+        scheme, credential = fields.text(), fields.buffer() or b""
+        try:
+            text = credential.decode()
+        except UnicodeDecodeError:
+            text = ""
+        is_known = scheme == "digest" and ":" in text
+        if is_known:
+            session.client.authenticate(scheme, text)
+        if is_known or scheme == "ip":
+            self._row.at_once(replies.write_reply(xid, session.zxid))
+            self._due()
+        else:
+            self._row.at_once(replies.write_error(xid, session.zxid, AuthFailedError.code))
+            self.close(f"credentials of scheme {scheme!r}")
+
+    def _close_session(self, session: ProgramSession, request: ProgramRequest, fields: FrameReader) -> None:
+        request.asked_s = math.inf  # its answer may take as long as the client has to end
+        self._run(request, self._close(session, request))
+
+    async def _close(self, session: ProgramSession, request: ProgramRequest) -> None:
+        await session.close()
+        self._answer(request, replies.write_reply(request.xid, session.zxid))
+        self.close("the program has closed its session")
+
+    def _set_watches(self, session: ProgramSession, request: ProgramRequest, fields: FrameReader) -> None:
+        """Set the watches of an earlier connection again, and tell what was missed."""
+        fields.long()  # the zxid since when: the watches themselves know what was seen
+        there, missing, children = fields.texts(), fields.texts(), fields.texts()
+        expected: dict[tuple[str, str], bool] = {(DATA, path): False for path in missing}
+        expected.update({(DATA, path): True for path in there} | {(CHILDREN, path): True for path in children})
+        lasting = [] if fields.is_at_end else [fields.texts(), fields.texts()]
+        request.left = 1
+        request.write = replies.write_nothing
+        for (kind, path), is_expected in expected.items():
+            physical = placed(session.client.chroot, path)
+            self._set_watch(session, request, session.watches.watch(kind, path), physical, is_expected)
+        for mode, paths in zip(AddWatchMode, lasting, strict=False):
+            for path in paths:
+                request.left += 1
+                self._run_part(request, session.add_lasting(path, mode))
+        self._end_part(request)
+
+    def _set_watch(
+        self,
+        session: ProgramSession,
+        request: ProgramRequest,
+        watch: ProgramWatch,
+        physical: str,
+        is_expected: bool,
+    ) -> None:
+        if watch.is_left:
+            return
+        missed = session.watches.missed.pop((watch.kind, watch.path), None)
+        if missed is not None:
+            self.tell(missed, watch.path)
+            return
+        request.left += 1
+        session.watches.begin(watch, request)
+        wanted = Exists(physical, watch) if watch.kind == DATA else GetChildren(physical, watch)
+        session.client.ask(wanted, OnAnswer(partial(self._have_set, session, request, watch, is_expected)))
+
+    def _have_set(
+        self, session: ProgramSession, request: ProgramRequest, watch: ProgramWatch, is_expected: bool, answer: Any
+    ) -> None:
+        if isinstance(answer, NoNodeError):
+            answer = None
+        has_fired = watch.arming.get(request, True)
+        is_failed = isinstance(answer, Exception)
+        missed = None if has_fired or is_failed else watch.was_changed(is_expected, answer)
+        session.watches.end(watch, request, answer, is_left=not is_failed and missed is None)
+        if self.has_ended:
+            return
+        if isinstance(answer, ConnectionLoss):
+            self.close("its watches cannot be set")
+            return
+        if missed is not None:
+            self.tell(missed, watch.path)
+        self._end_part(request)
+
+    def _run_part(self, request: ProgramRequest, steps: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.ensure_future(self._finish_part(request, steps))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _finish_part(self, request: ProgramRequest, steps: Coroutine[Any, Any, Any]) -> None:
+        try:
+            await steps
+        except Exception as error:
+            if not request.is_abandoned:
+                self._refuse(request, replies.code_of(error))
+        else:
+            self._end_part(request)
+
+    def _end_part(self, request: ProgramRequest) -> None:
+        request.left -= 1
+        if not request.left:
+            request.set()
+
+    def _add_watch(self, session: ProgramSession, request: ProgramRequest, fields: FrameReader) -> None:
+        path, mode = fields.text(), fields.number()
+        placed("", path)
+        if mode not in [*AddWatchMode]:
+            raise RefusedError(requests.BAD_ARGUMENTS)
+        request.write = replies.write_ok
+        self._run(request, session.add_lasting(path, AddWatchMode(mode)))
+
+    def _remove_watches(self, session: ProgramSession, request: ProgramRequest, fields: FrameReader) -> None:
+        path, once, lasting = self._named_watches(session, fields)
+        request.write = replies.write_nothing
+        if once or lasting:
+            for watch in once:
+                session.watches.forget(watch)
+            for mode in lasting:
+                once = [*once, session.lasting.pop((path, mode))]
+            self._run(request, self._remove(session, path, once))
+        else:
+            raise RefusedError(NoWatcherError.code)
+
+    async def _remove(self, session: ProgramSession, path: str, watches: list[Any]) -> None:
+        for each in watches:
+            await session.client.remove_watches(path, each)
+
+    def _check_watches(self, session: ProgramSession, request: ProgramRequest, fields: FrameReader) -> None:
+        _, once, lasting = self._named_watches(session, fields)
+        request.write = replies.write_nothing
+        if not (once or lasting):
+            raise RefusedError(NoWatcherError.code)
+        request.set()
+
+    def _named_watches(
+        self, session: ProgramSession, fields: FrameReader
+    ) -> tuple[str, list[Any], list[AddWatchMode]]:
+        """Path, watches that come once and modes of those that stay."""
+        path, kind = fields.text(), fields.number()
+        placed("", path)
+        if kind not in ONCE_OF_TYPE:
+            raise RefusedError(requests.BAD_ARGUMENTS)
+        once = [watch for each in ONCE_OF_TYPE[kind] if (watch := session.watches.left(each, path)) is not None]
+        return path, once, [mode for mode in LASTING_OF_TYPE[kind] if (path, mode) in session.lasting]
+
+    def _count_all(self, session: ProgramSession, request: ProgramRequest, fields: FrameReader) -> None:
+        path = fields.text()
+        placed("", path)
+        self._run(request, session.client.count_all_children(path))
+
+    def _multi_read(self, session: ProgramSession, request: ProgramRequest, fields: FrameReader) -> None:
+        reads = [each.request for each in requests.read_multi_read(fields, session.client.chroot)]
+        request.write = partial(replies.write_multi_read, [each.type for each in reads])
+        self._run(request, self._read_all(session, reads))
+
+    async def _read_all(self, session: ProgramSession, reads: list[Any]) -> list[Any]:
+        answers = await asyncio.gather(*map(session.client.asked, reads), return_exceptions=True)
+        for each in answers:
+            if isinstance(each, ConnectionLoss):
+                raise each
+        return answers
+
+    # ---- for operators -----------------------------------------------------------------------------
+
+    @property
+    def sent(self) -> int:
+        """How many answers and events it has had."""
+        return self._row.count
+
+    @property
+    def status(self) -> ProgramStatus:
+        session = self.session
+        number, timeout_ms = (0, 0) if session is None else (session.number, session.timeout_ms)
+        return ProgramStatus(self.address, number, timeout_ms, len(self._row), self.received, self._row.count)
+
+
+SPECIAL: Mapping[int, Callable[[ProgramConnection, Any, ProgramRequest, FrameReader], None]] = {
+    requests.CLOSE: ProgramConnection._close_session,
+    requests.SET_WATCHES: ProgramConnection._set_watches,
+    requests.SET_WATCHES_2: ProgramConnection._set_watches,
+    requests.ADD_WATCH: ProgramConnection._add_watch,
+    requests.REMOVE_WATCHES: ProgramConnection._remove_watches,
+    requests.CHECK_WATCHES: ProgramConnection._check_watches,
+    requests.COUNT_ALL_CHILDREN: ProgramConnection._count_all,
+    requests.MULTI_READ: ProgramConnection._multi_read,
+}

@@ -1,0 +1,73 @@
+"""The client of one program's session."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from kazoo.protocol.states import WatchedEvent
+
+from parkazoo.aio import ParKazooClient
+from parkazoo.aio.asyncio_runtime import AsyncioRuntime
+from parkazoo.engine.ports import OnAnswer, Reply
+from parkazoo.kazoo_private import Auth
+from parkazoo.protocol.steps import Request
+from parkazoo.types.znodes import Watch
+
+log = logging.getLogger(__name__)
+
+
+class PromptRuntime(AsyncioRuntime):
+    """Calls watches at once, so in the order of the answers that come on the same connection."""
+
+    def deliver(self, watch: Watch, event: WatchedEvent) -> None:
+        try:
+            watch(event)
+        except Exception:
+            log.exception("Unhandled exception in a watch")
+
+
+class UpstreamClient(ParKazooClient):
+    """Tells of each change at once, and takes requests with replies of any kind.
+
+    :ivar on_change: is called with the KeeperState, perhaps the same as before, when an ensemble has changed.
+    """
+
+    runtime_type = PromptRuntime
+    on_change: Callable[[str], None] = staticmethod(lambda state: None)
+
+    def session_changed(self, state: str, ensemble: str) -> None:
+        super().session_changed(state, ensemble)
+        self.on_change(state)
+
+    def ask(self, request: Request, reply: Reply) -> None:
+        """Issue a request with its whole path. `reply` gets the result or the error, perhaps at once."""
+        self._call(request, reply)
+
+    def asked(self, request: Request) -> asyncio.Future[Any]:
+        """Issue a request with its whole path, and return its answer."""
+        return self._ask(request)
+
+    def authenticate(self, scheme: str, credential: str) -> None:
+        """Send credentials to every ensemble, now and on each new connection, without waiting."""
+        self.auth_data.add((scheme, credential))
+        self.ask(Auth(0, scheme, credential), OnAnswer(lambda answer: None))
+
+    @property
+    def connections(self) -> dict[str, bool]:
+        """Of each ensemble that it has joined, whether that is connected."""
+        members = () if self._session is None else self._session.roster.members
+        return {each.name: each.is_connected for each in members}
+
+    @property
+    def has_all(self) -> bool:
+        """Whether all ensembles that it has joined are connected."""
+        return all(self.connections.values())
+
+    @property
+    def zxid(self) -> int:
+        """The highest that an ensemble has answered to it."""
+        members = () if self._session is None else self._session.roster.members
+        return max((each.last_zxid for each in members), default=0)

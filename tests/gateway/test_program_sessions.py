@@ -1,0 +1,353 @@
+"""Sessions of programs: how they begin, go on, move and end, over ensembles in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import sys
+import tempfile
+from pathlib import Path
+from unittest import mock
+
+from parkazoo.kazoo_private import Connect, Create, Exists, GetChildren, GetData, SetData, int_struct
+from parkazoo.protocol.newer_requests import GetEphemerals, write_text
+from parkazoo.protocol.placement import logical
+from tests.aio.aio_case import until
+from tests.gateway.gateway_case import ACL, GatewayCase, RawProgram
+
+if sys.version_info >= (3, 11):
+    from parkazoo.gateway import program_connection, program_session
+    from parkazoo.gateway.session_table import SessionTable
+
+PATHS = ["/a", "/b", "/c", "/d"]
+EPHEMERALS = [f"{path}/e" for path in PATHS]
+MIB = 1 << 20
+
+
+class SessionCase(GatewayCase):
+    async def holder(self, timeout_s: float = 600) -> RawProgram:
+        """A program with ephemerals on all ensembles."""
+        zk = await self.program(timeout_s=timeout_s)
+        for path in PATHS:
+            await zk.ask(Create(path, b"", ACL, 0))
+            await zk.ask(Create(f"{path}/e", b"", ACL, 1))
+        self.assertEqual({at for at in range(3) if self.held(at)}, {0, 1, 2})
+        return zk
+
+    def held(self, *ensembles: int) -> list[str]:
+        """The ephemerals that are there."""
+        nodes = (self.cluster.model.nodes[at] for at in ensembles or range(3))
+        return sorted({logical(path) for each in nodes for path in each} & {*EPHEMERALS})
+
+    async def check_holds(self, zk: RawProgram) -> None:
+        self.assertEqual(await zk.ask(GetEphemerals("/")), EPHEMERALS)
+
+
+class TestSessions(SessionCase):
+    async def test_a_program_that_connects_again(self) -> None:
+        zk = await self.holder()
+        zk.drop()
+        again = await self.program(zk.session)
+        self.assertEqual((again.session, again.timeout_ms), (zk.session, zk.timeout_ms))
+        await self.check_holds(again)
+        third = await self.program(zk.session)  # before the other has ended
+        await again.ended()
+        await self.check_holds(third)
+
+    async def test_what_is_no_session(self) -> None:
+        zk = await self.program()
+        number, password = zk.session
+        for session in ((number, b"x" * 16), (number, b""), (number + 1, password), (-5, password)):
+            refused = await self.program(session)
+            self.assertEqual((refused.session[0], refused.timeout_ms), (0, 0))
+            self.assertEqual(await refused.ended(), b"")
+        await zk.ping()
+
+    async def test_a_silent_program(self) -> None:
+        zk = await self.holder(1)
+        self.assertEqual(await zk.ended(), b"")
+        await until(lambda: not self.held(), "its ephemerals are gone")
+        self.assertEqual((await self.program(zk.session)).timeout_ms, 0)
+        self.assertEqual(self.gateway._sessions, {})
+
+    async def test_a_program_that_goes_away(self) -> None:
+        (await self.holder(1)).drop()
+        await until(lambda: not self.held(), "its ephemerals are gone")
+
+    async def test_the_gateway_was_asleep(self) -> None:
+        """What programs have said meanwhile has not been read yet."""
+        zk = await self.holder()
+        self.gateway._ticked_s -= 10_000
+        session = self.gateway._sessions[zk.session[0]]
+        session.heard_s -= 10_000
+        await until(lambda: session.heard_s > self.gateway._ticked_s - 600, "the gateway has looked")
+        await self.check_holds(zk)
+
+    async def test_a_session_that_servers_have_expired(self) -> None:
+        zk = await self.holder()
+        self.cluster.expire(next(at for at in range(3) if self.held(at)))
+        await zk.ended()
+        refused = await self.program(zk.session)
+        if refused.timeout_ms:  # the client did not know yet
+            await refused.ended()
+            refused = await self.program(zk.session)
+        self.assertEqual(refused.timeout_ms, 0)
+        await until(lambda: not self.held(), "its ephemerals are gone")
+
+    async def test_an_ensemble_that_is_away(self) -> None:
+        """The program waits, if it holds something there. The session goes on."""
+        zk = await self.holder()
+        away = next(at for at in range(3) if self.held(at))
+        self.cluster.away.add(away)
+        self.cluster.cut(away)
+        await zk.ended()
+        again = await self.raw()
+        beginning = asyncio.create_task(again.begin(zk.session))
+        session = self.gateway._sessions[zk.session[0]]
+        await until(lambda: session.program is not None, "it has asked")
+        self.assertFalse(beginning.done())
+        self.cluster.away.clear()
+        await beginning
+        self.assertEqual(again.session, zk.session)
+        await self.check_holds(again)
+
+    async def test_an_ensemble_of_no_concern_that_is_away(self) -> None:
+        """Other requests go on, on the same connection."""
+        zk, other = await self.program(timeout_s=20), await self.holder()
+        for path in PATHS:
+            await zk.ask(Exists(f"{path}/e", None))
+        self.assertEqual(len(await zk.ask(GetChildren("/", None))), len(PATHS))
+        away = next(at for at in range(3) if self.held(at) and at != self.ensemble_of("/a"))
+        self.cluster.away.add(away)
+        self.cluster.cut(away)
+        session = self.gateway._sessions[zk.session[0]]
+        await until(lambda: not session.client.has_all, "it is away")
+        self.assertEqual((await zk.ask(GetData("/a", None)))[0], b"")
+        other.drop()
+
+    async def test_no_cluster(self) -> None:
+        gateway = await self.started_gateway(self.table, hosts="127.0.0.1:1")
+        with mock.patch.object(program_session, "START_S", 0.05):
+            zk = await self.raw(gateway)
+            zk.write(bytes(Connect(0, 0, 4000, 0, bytes(16), False).serialize()))
+            self.assertEqual(await zk.ended(), b"")
+        await until(lambda: not gateway._beginning, "it is forgotten")
+
+
+class TestGateways(SessionCase):
+    async def asyncSetUp(self) -> None:
+        await super().asyncSetUp()
+        self.path = Path(self.stack.enter_context(tempfile.TemporaryDirectory()), "table")
+
+    def opened(self) -> SessionTable:
+        return self.stack.enter_context(SessionTable(self.path))
+
+    async def test_another_gateway_goes_on(self) -> None:
+        self.gateway = await self.started_gateway(self.opened())
+        zk = await self.holder()
+        await zk.ask(GetData("/a", print))
+        await self.gateway.stop()
+        await zk.ended()
+        other, second = await self.program(gateway=await self.started_gateway(self.opened())), self.gateway
+        second = await self.started_gateway(self.opened())
+        again = await self.program(zk.session, gateway=second)
+        self.assertEqual((again.session, again.timeout_ms), (zk.session, zk.timeout_ms))
+        await self.check_holds(again)
+        await other.ask(SetData("/a", b"2", -1))
+        body = bytes(8) + int_struct.pack(1) + write_text("/a") + 2 * int_struct.pack(0)
+        self.assertEqual(await again.ask_bytes(101, body, -8), (0, b""))
+        self.assertEqual(await again.event(), (3, "/a"))
+
+    async def test_without_the_table(self) -> None:
+        zk = await self.holder()
+        await self.gateway.stop()
+        other = await self.started_gateway(self.opened())
+        self.assertEqual((await self.program(zk.session, gateway=other)).timeout_ms, 0)
+
+    async def test_only_the_one_with_the_program_goes_on(self) -> None:
+        """The other neither takes sessions back, nor closes them when its time comes."""
+        self.gateway = first = await self.started_gateway(self.opened())
+        second = await self.started_gateway(self.opened())
+        zk = await self.holder()
+        session = first._sessions[zk.session[0]]
+        for gateway, other in ((second, first), (first, second), (second, first)):
+            zk.drop()
+            zk = await self.program(zk.session, gateway=gateway)
+            await until(lambda other=other: not other._sessions, "the other has left it")
+            await self.check_holds(zk)
+        self.assertTrue(session.has_ended)
+        await until(lambda: not session.client.connected, "it is not connected")
+        self.assertEqual(self.held(), EPHEMERALS)
+
+    async def test_one_that_has_ended_the_connection_itself_tries_once(self) -> None:
+        self.gateway = first = await self.started_gateway(self.opened())
+        second = await self.started_gateway(self.opened())
+        zk = await self.holder()
+        for at in range(3):
+            self.cluster.cut(at)
+        await zk.ended()
+        zk = await self.program(zk.session, gateway=second)
+        while first._sessions:
+            await self.check_holds(zk) if not zk.reader.at_eof() else None
+            zk.drop()
+            zk = await self.program(zk.session, gateway=second)
+        await self.check_holds(zk)
+
+    async def test_a_row_is_there_before_anything_is_made(self) -> None:
+        table = self.opened()
+        gateway = await self.started_gateway(table)
+        zk = await self.program(gateway=gateway)
+        missing: list[str] = []
+
+        def look(session: int, ensemble: int) -> None:
+            row = table.find(zk.session[0])
+            written = b"" if row is None else row.sessions
+            if self.held(ensemble) and session.to_bytes(8, "big") not in written:
+                missing.append(f"{session} on {ensemble}")
+
+        self.cluster.strike = look
+        for path in PATHS:
+            await zk.ask(Create(path, b"", ACL, 0))
+            await zk.ask(Create(f"{path}/e", b"", ACL, 1))
+        self.assertEqual((missing, self.held()), ([], EPHEMERALS))
+
+    async def test_a_table_that_cannot_be_written(self) -> None:
+        """The session goes on, and the log says what that costs."""
+        table = self.opened()
+        gateway = await self.started_gateway(table)
+        zk = await self.program(gateway=gateway)
+        with (
+            mock.patch("os.write", side_effect=OSError(28, "No space left")),
+            self.assertLogs(level="ERROR") as logs,
+        ):
+            for path in PATHS:
+                await zk.ask(Create(path, b"", ACL, 0))
+                await zk.ask(Create(f"{path}/e", b"", ACL, 1))
+        self.assertIn("a restart of the gateway expires session", logs.output[0])
+        await self.check_holds(zk)
+
+
+class TestWrongPrograms(GatewayCase):
+    async def nothing_is_left(self) -> None:
+        await until(lambda: not (self.gateway._connections or self.gateway._beginning), "all connections are over")
+
+    async def test_wrong_frames(self) -> None:
+        """They end the connection, before and after Connect."""
+        zk = await self.program()
+        for data in (
+            b"\xff\xff\xff\xff",
+            b"\x80\0\0\0",
+            b"\x7f\xff\xff\xff",
+            b"GET / HTTP/1.1\r\n\r\n",
+            b"\x16\x03\x01\x02\0\x01\0\x01\xfc",
+            int_struct.pack(3) + b"abc",
+            int_struct.pack(0),
+        ):
+            before = await self.raw()
+            before.writer.write(data)
+            self.assertEqual(await before.ended(), b"")
+            after = await self.program(zk.session)
+            after.writer.write(data)
+            self.assertEqual(await after.ended(), b"")
+        for kind in (1, 3, 4, 5, 14, 100, 101, 106):
+            after = await self.program(zk.session)
+            after.send_bytes(kind, b"\0\0")
+            self.assertEqual(await after.ended(), b"")
+        await self.nothing_is_left()
+        self.assertEqual((await self.program(zk.session)).session, zk.session)
+
+    async def test_garbage(self) -> None:
+        chance = random.Random(3)
+        connect = int_struct.pack(44) + bytes(Connect(0, 0, 600_000, 0, bytes(16), False).serialize())[:44]
+        for _ in range(60):
+            zk = await self.raw()
+            noise = bytearray(connect + chance.randbytes(chance.randrange(60)))
+            for _ in range(chance.randrange(3)):
+                noise[chance.randrange(len(noise))] = chance.randrange(256)
+            zk.writer.write(bytes(noise[: chance.randrange(len(noise))]))
+            zk.writer.write_eof()
+            await zk.ended()
+        await self.nothing_is_left()
+
+    async def test_one_that_says_nothing(self) -> None:
+        with mock.patch.object(program_connection, "CONNECT_S", 0.01):
+            zk = await self.raw()
+            self.assertEqual(await zk.ended(), b"")
+        await self.nothing_is_left()
+
+    async def test_too_many(self) -> None:
+        gateway = await self.started_gateway(self.table, most_connections=2)
+        first = await self.program(gateway=gateway)
+        second = await self.raw(gateway)
+        await until(lambda: len(gateway._connections) == 2, "both are there")
+        self.assertEqual(await (await self.raw(gateway)).ended(), b"")
+        second.drop()
+        await until(lambda: len(gateway._connections) == 1, "one is away")
+        await self.program(gateway=gateway)
+        await first.ping()
+
+    async def test_too_many_sessions(self) -> None:
+        """Those of programs that are away count."""
+        gateway = await self.started_gateway(self.table, most_connections=2)
+        for _ in range(2):
+            zk = await self.program(gateway=gateway)
+            zk.drop()
+            await until(lambda: not gateway._connections, "it is away")
+        third = await self.raw(gateway)
+        third.write(bytes(Connect(0, 0, 4000, 0, bytes(16), False).serialize()))
+        self.assertEqual(await third.ended(), b"")
+        self.assertEqual((await self.program(zk.session, gateway=gateway)).session, zk.session)
+
+    async def test_one_that_does_not_read(self) -> None:
+        """The gateway reads no more from it, so it keeps little; all answers come in the end."""
+        zk = await self.program()
+        await zk.ask(Create("/a", bytes(MIB // 4), ACL, 0))
+        (connection,) = self.gateway._connections
+        count = 200  # 50 MiB of answers
+        sent = [zk.send(GetData("/a", None)) for _ in range(count)]
+        await until(lambda: connection._is_paused, "it is not read any more")
+        for xid in sent:
+            self.assertEqual((await zk.answer())[:2], (xid, 0))
+        await zk.ping()
+        self.assertFalse(connection._is_paused)
+
+    async def test_one_that_asks_much(self) -> None:
+        zk = await self.program()
+        for at in range(3):
+            self.cluster.mute.add(at)
+        (connection,) = self.gateway._connections
+        for _ in range(3 * program_connection.MOST_UNANSWERED):
+            zk.send(GetData("/a" * 30, None))
+        await until(lambda: connection._is_paused, "it is not read any more")
+        self.assertLess(len(connection._row), 3 * program_connection.MOST_UNANSWERED)
+        zk.drop()
+
+    async def test_watches_that_cannot_be_set(self) -> None:
+        """The program connects again, and sets them then."""
+        zk = await self.program(timeout_s=6)
+        await zk.ask(Create("/a", b"", ACL, 0))
+        self.cluster.mute.update(range(3))
+        body = bytes(8) + int_struct.pack(1) + write_text("/a") + 2 * int_struct.pack(0)
+        zk.send_bytes(101, body, -8)
+        self.assertEqual(await zk.ended(), b"")
+        self.cluster.mute.clear()
+        with contextlib.suppress(asyncio.IncompleteReadError):  # the gateway's own connection lacks an answer
+            zk = await self.program(zk.session)
+            await zk.ask_bytes(101, body, -8)
+        zk = await self.program(zk.session)
+        self.assertEqual((await zk.ask_bytes(101, body, -8))[0], 0)
+
+    async def test_words(self) -> None:
+        for word, answer in ((b"ruok", b"imok"), (b"isro", b"rw"), (b"wchp", b"wchp is not executed")):
+            zk = await self.raw()
+            zk.writer.write(word)
+            self.assertTrue((await zk.ended()).startswith(answer))
+        self.assertIn(b"zk_num_alive_connections", await self.said(b"mntr"))
+        await self.nothing_is_left()
+
+    async def said(self, word: bytes) -> bytes:
+        zk = await self.raw()
+        for at in range(4):
+            zk.writer.write(word[at : at + 1])
+        return await zk.ended()

@@ -1,0 +1,124 @@
+"""The watches of a program."""
+
+from __future__ import annotations
+
+import unittest
+from typing import Any
+
+from kazoo.protocol.states import EventType, KeeperState, WatchedEvent, ZnodeStat
+
+from parkazoo.gateway.answer_row import AnswerPlace
+from parkazoo.gateway.watch_table import CHILDREN, DATA, ProgramWatch, WatchTable
+
+OLD, NEW = (ZnodeStat(1, zxid, 3, 4, 5, 6, 7, 8, 9, 10, 11) for zxid in (2, 3))
+
+
+class TestWatchTable(unittest.TestCase):
+    def setUp(self) -> None:
+        self.told: list[tuple[ProgramWatch, WatchedEvent]] = []
+        self.table = WatchTable(lambda watch, event: self.told.append((watch, event)))
+
+    def begun(self, kind: str = DATA, path: str = "/a") -> tuple[ProgramWatch, AnswerPlace]:
+        watch, place = self.table.watch(kind, path), AnswerPlace()
+        self.table.begin(watch, place)
+        return watch, place
+
+    def left(self, kind: str = DATA, path: str = "/a", answer: Any = OLD) -> ProgramWatch:
+        watch, place = self.begun(kind, path)
+        self.table.end(watch, place, answer, is_left=True)
+        return watch
+
+    def test_one_event(self) -> None:
+        watch = self.left()
+        self.assertIs(self.left(), watch)
+        self.assertEqual(len(self.table), 1)
+        watch(WatchedEvent(EventType.CHANGED, KeeperState.CONNECTED, "/a"))
+        self.assertEqual(len(self.told), 1)
+        self.assertEqual(self.table.fire(watch, EventType.CHANGED), [None])
+        self.assertEqual(self.table.fire(watch, EventType.CHANGED), [])
+        self.assertEqual(self.table.remembered, 0)
+
+    def test_a_read_that_fails_leaves_none(self) -> None:
+        watch, place = self.begun()
+        self.table.end(watch, place, None, is_left=False)
+        self.assertEqual(self.table.remembered, 0)
+        self.assertEqual(self.table.fire(watch, EventType.CHANGED), [])
+
+    def test_a_read_that_fails_leaves_an_earlier_one(self) -> None:
+        self.left()
+        watch, place = self.begun()
+        self.table.end(watch, place, None, is_left=False)
+        self.assertIs(self.table.left(DATA, "/a"), watch)
+
+    def test_an_event_before_the_answer(self) -> None:
+        watch, place = self.begun()
+        self.assertEqual(self.table.fire(watch, EventType.CHANGED), [place])
+        self.table.end(watch, place, OLD, is_left=True)
+        self.assertEqual(self.table.remembered, 0)
+
+    def test_an_event_while_it_is_left_again(self) -> None:
+        self.left()
+        watch, place = self.begun()
+        self.assertEqual(self.table.fire(watch, EventType.CHANGED), [None, place])
+        self.table.end(watch, place, OLD, is_left=True)
+        self.assertEqual(len(self.table), 0)
+
+    def test_a_deletion_is_the_event_of_both(self) -> None:
+        data, children = self.left(), self.left(CHILDREN, answer=["x"])
+        self.assertEqual(self.table.fire(children, EventType.DELETED), [None])
+        self.assertEqual(self.table.fire(data, EventType.DELETED), [])
+        self.assertEqual(self.table.remembered, 0)
+
+    def test_a_deletion_of_one_that_the_program_does_not_know(self) -> None:
+        data, place = self.begun()
+        self.left(CHILDREN, answer=[])
+        self.assertEqual(self.table.fire(data, EventType.DELETED), [None, place])
+
+    def test_missed(self) -> None:
+        for kind, before, expected, after, event in (
+            (DATA, OLD, True, OLD, None),
+            (DATA, OLD, True, NEW, EventType.CHANGED),
+            (DATA, OLD, True, None, EventType.DELETED),
+            (DATA, (b"1", OLD), True, OLD, None),
+            (DATA, None, False, None, None),
+            (DATA, None, False, NEW, EventType.CREATED),
+            (CHILDREN, ["a", "b"], True, ["b", "a"], None),
+            (CHILDREN, (["a", "b"], OLD), True, ["a", "b"], None),
+            (CHILDREN, ["a"], True, ["a", "b"], EventType.CHILD),
+            (CHILDREN, ["a"], True, None, EventType.DELETED),
+        ):
+            with self.subTest(kind=kind, before=before, after=after):
+                watch = self.left(kind, answer=before)
+                self.assertEqual(watch.was_changed(expected, after), event)
+                self.table.forget(watch)
+
+    def test_what_is_not_remembered_counts_as_changed(self) -> None:
+        self.assertEqual(self.table.watch(DATA, "/a").was_changed(True, OLD), EventType.CHANGED)
+        self.assertEqual(self.table.watch(CHILDREN, "/a").was_changed(True, []), EventType.CHILD)
+        self.assertIsNone(self.table.watch(DATA, "/a").was_changed(False, None))
+
+    def test_a_loss(self) -> None:
+        """What was seen is kept for the next connection, and no longer."""
+        watch, again = self.left(), self.left(path="/b")
+        for each in (watch, again):
+            self.table.lose(each)
+            self.table.lose(each)
+        self.assertEqual((len(self.table), watch.has_seen, self.table.remembered), (0, True, 2))
+        self.table.connect()
+        self.left(path="/b")
+        self.assertEqual((watch.was_changed(True, NEW), self.table.remembered), (EventType.CHANGED, 2))
+        self.table.connect()
+        self.assertEqual((self.table.remembered, self.table.left(DATA, "/b")), (1, again))
+
+    def test_a_watch_that_was_replaced(self) -> None:
+        """The client may call it once more."""
+        before = self.left()
+        self.table.forget(before)
+        after = self.left()
+        self.assertEqual(self.table.fire(before, EventType.CHANGED), [])
+        self.assertIs(self.table.left(DATA, "/a"), after)
+
+    def test_missed_events_end_when_a_watch_is_left(self) -> None:
+        self.table.missed[DATA, "/a"] = EventType.CHANGED
+        self.left()
+        self.assertEqual(self.table.missed, {})
