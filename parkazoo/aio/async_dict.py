@@ -252,7 +252,7 @@ class AsyncDistributedDict(Mapping[str, Any]):
 class Changes:
     """``async for key, old, new, version in d.changes()``: each change of a :class:`AsyncDistributedDict`.
 
-    The changes of a key come in order, and its last state always; those that come while nobody asks become one. A
+    The changes of a key come in order, and its last state always; if several come while nobody asks, they become one. A
     value that cannot be read is logged; the next change then has the last `old` that was told.
     """
 

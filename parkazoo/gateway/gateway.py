@@ -166,7 +166,7 @@ class Gateway:
         ended.add_done_callback(lambda _: self._ending.discard(session))
 
     def _tick(self) -> None:
-        """Expire the sessions of silent programs, and forget those that nobody has gone on with."""
+        """Expire the sessions of silent programs, and forget the sessions with which nobody has gone on."""
         loop = asyncio.get_running_loop()
         now_s = loop.time()
         asleep_s = max(0.0, now_s - self._ticked_s - 2 * TICK_S)

@@ -85,7 +85,7 @@ def write_event(kind: str, path: str) -> bytes:
 
 
 def code_of(error: Exception) -> int:
-    """Return ZooKeeper's code of an error; what has none is the program's mistake, as a server has it."""
+    """Return ZooKeeper's code of an error; an error without one is the program's mistake, as a server has it."""
     if isinstance(error, RequestTooLargeError):
         return int(ConnectionLoss.code)
     return int(error.code) if isinstance(error, ZookeeperError) and error.code is not None else BAD_ARGUMENTS
@@ -167,7 +167,7 @@ def write_multi_read(kinds: Sequence[int], answers: Sequence[Any]) -> bytes:
     return b"".join((*parts, END_OF_MULTI))
 
 
-# By the type of the program's request. A writer raises NoNodeError for a stat of what is not there.
+# By the type of the program's request. A writer raises NoNodeError for a stat that there is not.
 REPLY_WRITERS: Mapping[int, Callable[[Any], bytes]] = {
     Create.type: write_text,
     Create2.type: _write_made,

@@ -87,7 +87,7 @@ class SessionTable:
         self._path = path
         self._rows: dict[int, TableRow] = {}
         self._file = self._lock = -1
-        self._offset = 0  # of what has not been read: a write moves the file's own
+        self._offset = 0  # of the unread part: a write moves the file's own
         self._rest = b""  # of a line that another gateway is writing
         self._orphans: set[int] = set()  # sessions that no gateway has, as far as is known
 

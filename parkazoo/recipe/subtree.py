@@ -12,8 +12,8 @@ from kazoo.recipe.cache import TreeEvent
 from parkazoo.protocol.placement import join
 from parkazoo.types.znodes import Watch, ZnodeStat
 
-MOST_IN_FLIGHT = 100
 DATA, NAMES, PRESENCE = "data", "names", "presence"  # of a read: get, get_children, exists
+MOST_READS = 100  # at a time
 Found = tuple[bytes, ZnodeStat]
 Change = tuple[int, "str | None", "Found | None"]  # a type of kazoo's TreeEvent; path and data
 
@@ -82,7 +82,7 @@ class Subtree:
 
     def next(self) -> TreeRead | None:
         """A read that is to be made now."""
-        if not self._due or len(self._in_flight) >= MOST_IN_FLIGHT:
+        if not self._due or len(self._in_flight) >= MOST_READS:
             return None
         key = next(iter(self._due))
         del self._due[key]

@@ -59,6 +59,7 @@ LAYERS = {
         "parkazoo.recipe.barrier_rounds",
         "parkazoo.recipe.queue_layout",
         "parkazoo.recipe.subtree",
+        "parkazoo.recipe.swept",
         "parkazoo.recipe.tree_reads",
         "parkazoo.recipe.tree_walk",
         "parkazoo.structures.keys",

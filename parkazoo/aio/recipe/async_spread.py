@@ -14,11 +14,11 @@ from parkazoo.aio.tending import Tending, look
 from parkazoo.protocol.asking import check_path
 from parkazoo.protocol.placement import split
 from parkazoo.recipe.bucket_names import Buckets, OneWatch
+from parkazoo.recipe.swept import SWEEPS
 from parkazoo.types import ACLs, ZnodeStat
 from parkazoo.types.znodes import Watch
 
 T = TypeVar("T")
-SWEEPS = 5  # while one recursive delete is under way, a folder may go again as often as it has levels
 
 
 class AsyncSpread(Buckets):
