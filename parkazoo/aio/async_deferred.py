@@ -250,7 +250,7 @@ class AsyncDeferred:
         self._lanes.flush()
 
     def give_up(self) -> None:
-        """Gives up pending writes, and logs those that are not done."""
+        """Gives up pending writes, and logs them."""
         if self.pending:
             why = ConnectionClosedError("nobody waits for it any longer")
             self._lanes.enter(self._lanes.end, why)

@@ -252,8 +252,8 @@ class AsyncDistributedDict(Mapping[str, Any]):
 class Changes:
     """``async for key, old, new, version in d.changes()``: each change of a :class:`AsyncDistributedDict`.
 
-    The changes of a key come in order, and its last state always; if several come while nobody asks, they become one. A
-    value that cannot be read is logged; the next change then has the last `old` that was told.
+    The changes of a key come in order, and its last state always; if several come while nobody asks, they become
+    one. A value that cannot be read is logged; the next change then has the last `old` that was told.
     """
 
     def __init__(self, told: AsyncDistributedDict) -> None:

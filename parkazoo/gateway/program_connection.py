@@ -44,7 +44,7 @@ MOST_UNANSWERED = 1000
 ENDED_EVENTS = getattr(select, "POLLRDHUP", select.POLLHUP)  # the former is Linux's: it comes before the latter
 MOST_UNREAD_BYTES = 1 << 20
 PART_OF_TIMEOUT = 3  # so much of it a request waits for its ensemble
-# The watches that each type of removal concerns: of those that come once, and of those that stay.
+# The watches that each type of removal concerns: of ones that come once, and of ones that stay.
 ONCE_OF_TYPE = {1: (CHILDREN,), 2: (DATA,), 3: (DATA, CHILDREN), 4: (), 5: ()}
 LASTING_OF_TYPE = {
     1: (),
@@ -440,7 +440,7 @@ class ProgramConnection(asyncio.Protocol):
         self.close("the program has closed its session")
 
     def _set_watches(self, session: ProgramSession, request: ProgramRequest, fields: FrameReader) -> None:
-        """Set the watches of an earlier connection again, and tell what was missed."""
+        """Set the watches of an earlier connection again, and tell the events that it missed."""
         fields.long()  # the zxid since when: the watches themselves know what was seen
         there, missing, children = fields.texts(), fields.texts(), fields.texts()
         expected: dict[tuple[str, str], bool] = {(DATA, path): False for path in missing}
@@ -547,7 +547,7 @@ class ProgramConnection(asyncio.Protocol):
     def _named_watches(
         self, session: ProgramSession, fields: FrameReader
     ) -> tuple[str, list[Any], list[AddWatchMode]]:
-        """Path, watches that come once and modes of those that stay."""
+        """Path, watches that come once and modes of lasting ones."""
         path, kind = fields.text(), fields.number()
         placed("", path)
         if kind not in ONCE_OF_TYPE:
