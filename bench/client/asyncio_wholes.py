@@ -15,11 +15,12 @@ from typing import Any, TypeVar
 import psutil
 from kazoo.client import KazooClient
 
-from bench.client.asyncio_loads import ROOT, in_flight
+from bench.client.asyncio_loads import ROOT
 from bench.client.crowd import FILES_BESIDE, SESSION_TIMEOUT_S, allow_files
 from bench.client.measured import Figure, Measured
-from bench.client.paths import VALUE, make_leaves, spread_directories
+from bench.client.paths import MOST_IN_FLIGHT, VALUE, make_leaves, spread_directories
 from bench.client.side import BenchError, run_alone
+from bench.client.threads import shares
 from bench.client.workload import START_TIMEOUT_S
 from parkazoo.aio import ParKazooClient
 
@@ -178,13 +179,19 @@ def _longest_turn_ms(hosts: str, operations: int) -> float:
 
 
 async def _work(hosts: str, paths: Sequence[str], operations: int, timed: _Timed) -> float:
+    """Coroutines that get and set, one call after the other. That all of them begin at once does not count."""
+    done = 0
+
+    async def use(client: ParKazooClient, some: Sequence[str]) -> None:
+        nonlocal done
+        for path in some:
+            await client.get(path)
+            await client.set(path, VALUE)
+            done += 1
+            if done == MOST_IN_FLIGHT:
+                timed.longest_s = 0.0
+
     async with ParKazooClient(hosts) as client:
-        await in_flight(map(client.get_async, paths))
-        gc.collect()
-        await asyncio.sleep(0)
-        timed.longest_s = 0.0
         some = [paths[number % len(paths)] for number in range(operations // 2)]
-        await in_flight(map(client.get_async, some))
-        await in_flight(client.set_async(path, VALUE) for path in some)
-        await asyncio.sleep(0)
+        await asyncio.gather(*(use(client, each) for each in shares(some, MOST_IN_FLIGHT)))
         return timed.longest_s

@@ -30,6 +30,7 @@ CLIENTS, ZNODES = 10, 1000
 DIRECTORY = "/bench-rewatching"
 SESSION_TIMEOUT_S = 30.0
 TIMEOUT_S = 120.0
+ANSWER_S = 30.0
 POLL_S = 0.05
 
 
@@ -214,5 +215,8 @@ def _wait(condition: Callable[[], bool], what: str) -> None:
 
 def _asked(hosts: str, what: str) -> int:
     """A number that the server tells."""
-    told = four_letter_word(hosts, "mntr")
-    return int(next(line.split()[1] for line in told.splitlines() if line.startswith(f"{what}\t")))
+    told = four_letter_word(hosts, "mntr", ANSWER_S)  # it is busy
+    found = [line.split()[1] for line in told.splitlines() if line.startswith(f"{what}\t")]
+    if not found:
+        raise BenchError(f"the server does not tell {what} within {ANSWER_S:g} s")
+    return int(found[0])
