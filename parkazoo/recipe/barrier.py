@@ -57,6 +57,9 @@ class DoubleBarrier(KazooDoubleBarrier):
     _made_in = 0  # the number of the session that made our znode; 0: none has
     _has_seen_none = False  # whether there was no `ready` when we were there
     _left: Ready | None = None  # as it was when we began to leave
+    _names: frozenset[str] = (
+        frozenset()
+    )  # of the round that we have entered; none if kazoo has made it
     _round: frozenset[str] | None = None  # the members that leave with us, when we have looked
 
     def enter(self) -> None:
@@ -69,6 +72,7 @@ class DoubleBarrier(KazooDoubleBarrier):
         waiter = Waiter(self.client)
         self.participating = False
         self._has_seen_none = False
+        self._names = frozenset()
         try:
             if self._made_in:
                 waiter.retry(self._renew_name)
@@ -139,6 +143,7 @@ class DoubleBarrier(KazooDoubleBarrier):
         """
         ready = self._read_ready(waiter)
         if ready is not None and self.node_name in ready.names:
+            self._names = ready.names
             return True
         was_there = EventType.CREATED in waiter.told or (ready is not None and self._has_seen_none)
         self._has_seen_none |= ready is None
@@ -150,7 +155,10 @@ class DoubleBarrier(KazooDoubleBarrier):
                 return False
             if ready is not None and ready.names:  # others may wait for the next round
                 members = {self.node_name}
-        return True if self._name_in_ready(ready, members) else None
+        if not self._name_in_ready(ready, members):
+            return None
+        self._names = frozenset(members if ready is None else ready.names | members)
+        return True
 
     def _read_ready(self, waiter: Waiter | None = None) -> Ready | None:
         """Returns None if there is none."""
@@ -204,7 +212,7 @@ class DoubleBarrier(KazooDoubleBarrier):
             # Others wait for the next round: if we waited for one, and it for us, nobody would go on.
             self._left = ready = self._read_ready() if READY in names else None
             is_ours = ready is not None and self.node_name in ready.names
-            self._round = ready.names if ready is not None and is_ours else frozenset(members)
+            self._round = ready.names if ready is not None and is_ours else self._names or frozenset(members)
         is_first = members[:1] == [self.node_name]
         if not is_first and self.node_name in members:
             self._delete(self.node_name)

@@ -305,6 +305,27 @@ class TestWaits(Waits, LiveTest):
         left.wait()
         self.assertEqual(self.holder.get_children(path), [])
 
+    def test_a_round_that_has_ended(self) -> None:
+        """Who has lost its session, and leaves late, waits for no member of the next round."""
+        path = f"{self.path}/late"
+        late, other = (client.DoubleBarrier(path, 2) for client in (self.parkazoo(timeout=4), self.holder))
+        entered = Outcome(late.client, late.enter)
+        wait_until(lambda: is_waiting(late.client), "it waits")
+        other.enter()
+        entered.wait()
+        with cut_off(late.client):
+            wait_until(lambda: not self.holder.exists(late.create_path), "expired")
+        other.leave()
+        waiting = Outcome(self.holder, other.enter)
+        wait_until(lambda: self.holder.get_children(path), "the next round begins")
+        late.leave()
+        self.assertEqual(waiting, [])
+        late.enter()
+        self.assertEqual(waiting.wait(), [None])
+        for outcome in [Outcome(each.client, each.leave) for each in (late, other)]:
+            outcome.wait()
+        self.assertEqual(self.holder.get_children(path), [])
+
     def test_a_double_barrier_with_members_of_kazoos(self) -> None:
         path = f"{self.path}/mixed"
         mine, other = self.holder.DoubleBarrier(path, 2), KazooDoubleBarrier(self.parkazoo(), path, 2)
