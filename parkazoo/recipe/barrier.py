@@ -57,9 +57,7 @@ class DoubleBarrier(KazooDoubleBarrier):
     _made_in = 0  # the number of the session that made our znode; 0: none has
     _has_seen_none = False  # whether there was no `ready` when we were there
     _left: Ready | None = None  # as it was when we began to leave
-    _names: frozenset[str] = (
-        frozenset()
-    )  # of the round that we have entered; none if kazoo has made it
+    _names: frozenset[str] = frozenset()  # of the round that we have entered; none if kazoo has made it
     _round: frozenset[str] | None = None  # the members that leave with us, when we have looked
 
     def enter(self) -> None:
