@@ -6,7 +6,7 @@ import contextlib
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from unittest import mock
 
@@ -26,7 +26,7 @@ from parkazoo.admin import (
     read_map,
 )
 from parkazoo.admin.clients import AdminClient
-from parkazoo.admin.registrations import Registrations, read_sessions
+from parkazoo.admin.registrations import Registrations, read_registered
 from parkazoo.admin.rise import DOES
 from parkazoo.admin.strangers import Lookout, Stranger, Strangers
 from parkazoo.errors import ClusterMapError
@@ -106,9 +106,9 @@ class WaitTest(RaiseCase):
         """The list is read on a session that begins behind the copy, from a server that lags."""
         end, seen, lagged = self.stay_behind(), list[Form](), list[str]()
 
-        def read_and_lag(client: AdminClient) -> Registrations:
+        def read_and_lag(client: AdminClient, sessions: Sequence[str]) -> Registrations:
             if client.name != "a" or lagged:
-                return read_sessions(client)
+                return read_registered(client, sessions)
             lagged.append(client.name)
             self.end_session(client)
             return []
@@ -117,7 +117,7 @@ class WaitTest(RaiseCase):
             seen.append(waiting.form)
             end()
 
-        with mock.patch("parkazoo.admin.rise.read_sessions", read_and_lag):
+        with mock.patch("parkazoo.admin.rise.read_registered", read_and_lag):
             self.rise("b", on_wait=wait)
         self.assertEqual((seen, lagged), ([Form.TOLERANT], ["a"]))
         self.assert_grown("ab")

@@ -4,8 +4,8 @@ Left out, by module:
 
 - attributes that only kazoo's class has (handler, retry, tables of watches, hooks): test_hooks, test_calls,
   test_client_callbacks, test_client_retry, test_client_wire, and single tests below;
-- what the asyncio client has not: `join`, listeners of :mod:`parkazoo.monitoring`, counters, the state of a lock
-  or a path (test_client_listeners, test_metrics), deferred writes, DistributedDict, Spread;
+- what has another form in asyncio, and tests of its own in tests/aio: `join`, listeners of :mod:`parkazoo.monitoring`,
+  counters, the state of a lock or a path, deferred writes, DistributedDict, Spread;
 - recipes, whose cancellation is their own: tests/aio strikes them, and test_aio_recipes has them beside kazoo's;
 - what only threads, greenlets or signals do: test_client_fork, tests that interrupt a call, `start_async`;
 - watches behind a stop(): they are called at once, not by the next start;
@@ -224,7 +224,7 @@ class TestMove(OfAMapMixin, test_map_move.MoveTest):
     pass
 
 
-@without("deferred_writes_with_a_guard", "watches_that_are_withdrawn")
+@without("a_dictionary", "deferred_writes_with_a_guard", "watches_that_are_withdrawn")
 class TestHeld(OfAMapMixin, test_map_move.HeldTest):
     pass
 
