@@ -4,7 +4,7 @@ Left out, by module:
 
 - attributes that only kazoo's class has (handler, retry, tables of watches, hooks): test_hooks, test_calls,
   test_client_callbacks, test_client_retry, test_client_wire, and single tests below;
-- what has another form in asyncio, and tests of its own in tests/aio: `join`, listeners of :mod:`parkazoo.monitoring`,
+- what has another form in asyncio, and tests of its own in tests/aio: `join`, listeners of `parkazoo.monitoring`,
   counters, the state of a lock or a path, deferred writes, DistributedDict, Spread;
 - recipes, whose cancellation is their own: tests/aio strikes them, and test_aio_recipes has them beside kazoo's;
 - what only threads, greenlets or signals do: test_client_fork, tests that interrupt a call, `start_async`;
