@@ -74,7 +74,7 @@ class Subtree:
         self._root = TreeZnode(path, "", None, tell)
         self._due: dict[tuple[TreeZnode, str], None] = {}
         self._in_flight: dict[tuple[TreeZnode, str], TreeRead] = {}
-        self._lost: list[TreeRead] = []
+        self._lost: dict[tuple[TreeZnode, str], None] = {}
         self._unread: set[tuple[TreeZnode, str]] = set()  # until it is whole
         self.read_all()
 
@@ -112,21 +112,22 @@ class Subtree:
 
     def lose(self, read: TreeRead) -> None:
         """No answer came: :meth:`ask_again`."""
-        del self._in_flight[read.znode, read.kind]
-        self._lost.append(read)
+        key = read.znode, read.kind
+        del self._in_flight[key]
+        self._lost[key] = None
 
     def ask_again(self) -> None:
-        lost, self._lost = self._lost, []
-        for read in lost:
-            if self._is_here(read.znode):
-                self._want(read.znode, read.kind)
+        lost, self._lost = self._lost, {}
+        for znode, kind in lost:
+            if self._is_here(znode):
+                self._want(znode, kind)
 
     def read_all(self) -> None:
         """Until each znode was read again, it is not whole."""
         self.is_whole = False
         for znode in self.znodes():
             self._want_both(znode)
-        asked = (*self._due, *self._in_flight, *((read.znode, read.kind) for read in self._lost))
+        asked = (*self._due, *self._in_flight, *self._lost)
         self._unread = {(znode, kind) for znode, kind in asked if self._is_here(znode)}
 
     def told(self, znode: TreeZnode, kind: str) -> None:

@@ -54,6 +54,7 @@ class TreeReads:
         self.is_active = False
         self._is_paused = False
         self._pause_s = FIRST_PAUSE_S
+        self._issuing: set[int] = set()  # the threads that issue reads
 
     def begin(self) -> None:
         self.is_active = True
@@ -103,6 +104,19 @@ class TreeReads:
         self._go_on()
 
     def _go_on(self) -> None:
+        thread = threading.get_ident()
+        if thread in self._issuing:  # a client that is closed answers at once, while one issues
+            return
+        self._issuing.add(thread)
+        try:
+            self._issue()
+        finally:
+            self._issuing.discard(thread)
+        if self.is_active:
+            self._tell()
+
+    def _issue(self) -> None:
+        """Makes the reads that are due."""
         while True:
             with self._lock:
                 left, self.subtree.left = self.subtree.left, []
@@ -113,8 +127,6 @@ class TreeReads:
             if read is None:
                 break
             self._client._call(self._request(read), OnAnswer(partial(self._answered, read)))
-        if self.is_active:
-            self._tell()
 
     def _request(self, read: TreeRead) -> Request:
         asked = self._client.chroot, read.znode.path, read.znode

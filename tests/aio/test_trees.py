@@ -265,6 +265,24 @@ class TestTreeCache(TreeCase):
             await self.zk.start()
             await until(lambda: ("NODE_ADDED", "/t/a") in self.events, "it goes on")
 
+    async def test_a_big_tree_over_a_stop(self) -> None:
+        """A client that is stopped refuses a read at once: then the next one is not made inside of that."""
+        await self.other.create(TREE)
+        names = {f"{number}" for number in range(400)}
+        await asyncio.gather(*(self.other.create(f"{TREE}/{name}") for name in names))
+        async with self.zk.TreeCache(TREE) as cache:
+            cache.listen(self.note)
+            await until(lambda: ("INITIALIZED", "") in self.events, "all was read")
+            with self.assertNoLogs("parkazoo", "ERROR"):
+                await self.zk.stop()
+            self.assertLessEqual(len(cache._reads.subtree._lost), 2 * len(names) + 2)
+            self.events.clear()
+            await self.other.delete(f"{TREE}/7")
+            await self.zk.start()
+            await until(lambda: ("NODE_REMOVED", "/t/7") in self.events, "it goes on")
+            await until(lambda: ("INITIALIZED", "") in self.events, "all was read again")
+            self.assertEqual(cache.get_children(TREE), names - {"7"})
+
     async def test_faults(self) -> None:
         faults: list[Exception] = []
         cache = self.zk.TreeCache(TREE)
