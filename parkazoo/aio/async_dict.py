@@ -83,6 +83,7 @@ class AsyncDistributedDict(Mapping[str, Any]):
         await self._keeper.start()
         self._is_open = True
         self._client.add_listener(self._state_changed)
+        self._client._ends[self._client_ended] = None
         return self
 
     async def __aexit__(
@@ -91,6 +92,7 @@ class AsyncDistributedDict(Mapping[str, Any]):
         """Forgets the watches, and ends :meth:`changes`. Reads answer from the last copy; entries stay."""
         self._is_open = False
         self._client.remove_listener(self._state_changed)
+        self._client._ends.pop(self._client_ended, None)
         self._keeper.close()
         for each in self._hearers:
             each.end(StopAsyncIteration())
@@ -98,9 +100,10 @@ class AsyncDistributedDict(Mapping[str, Any]):
     def _state_changed(self, state: str) -> None:
         if state == KazooState.CONNECTED:
             self._keeper.connected()
-        elif self._client.client_state in FINAL_STATES:
-            for each in self._hearers:
-                each.end(ConnectionClosedError("the client was stopped"))
+
+    def _client_ended(self, _: None) -> None:
+        for each in self._hearers:
+            each.end(ConnectionClosedError("the client was stopped"))
 
     # ---- reads -------------------------------------------------------------------------------------
 
@@ -220,10 +223,12 @@ class AsyncDistributedDict(Mapping[str, Any]):
     def changes(self) -> Changes:
         """Returns the changes from now on, this process's own included: :class:`Changes`."""
         made = Changes(self)
-        if self._is_open:
-            self._hearers.add(made)
-        else:
+        if not self._is_open:
             made.end(StopAsyncIteration())
+        elif self._client.client_state in FINAL_STATES:
+            made.end(ConnectionClosedError("the client was stopped"))
+        else:
+            self._hearers.add(made)
         return made
 
     def _tell(self, key: str, before: Entry | None) -> None:

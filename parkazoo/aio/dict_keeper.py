@@ -31,6 +31,7 @@ class KeptClient(AsyncEnsembles):
     """The client of a dictionary, as that sees it."""
 
     logger: Log
+    _ends: dict[Callable[[None], None], None]  # called with None when no further state comes
 
     @property
     def client_id(self) -> SessionId | None:

@@ -13,10 +13,11 @@ from kazoo.exceptions import (
     ConnectionLoss,
     SessionExpiredError,
 )
+from kazoo.protocol.states import KazooState
 
 from parkazoo import OutcomeUnknown
 from parkazoo.kazoo_private import SetData
-from tests.aio.aio_case import POLL_S, AioCase, until
+from tests.aio.aio_case import DEADLINE_S, POLL_S, AioCase, until
 from tests.aio.strikes import StrikeCase
 from tests.explore.alone import must
 
@@ -170,6 +171,25 @@ class TestDict(AioCase):
             await self.other.set(f"{PATH}/x", b"5")
             await self.zk.start()
             await until(lambda: d.copy() == {"x": 5}, "it goes on")
+
+    async def test_changes_of_a_client_that_stops_while_it_is_lost(self) -> None:
+        async with self.zk.DistributedDict(PATH) as d:
+            waiting = asyncio.create_task(anext(d.changes()))  # type: ignore[arg-type]  # it is a coroutine
+            self.cluster.away = {0, 1, 2}
+            assert self.zk._session is not None
+            self.zk._session.expire("a test wants it")
+            await until(lambda: self.zk.state == KazooState.LOST, "it is lost")
+            await self.zk.stop()
+            for each in (waiting, anext(d.changes())):
+                with self.assertRaises(ConnectionClosedError):
+                    async with asyncio.timeout(DEADLINE_S):
+                        await each
+            self.cluster.away = set()
+            await self.zk.start()
+            changes = d.changes()
+            await self.other.create(f"{PATH}/x", b"1", makepath=True)
+            self.assertEqual((await anext(changes))[:3], ("x", None, 1))
+        self.assertEqual((self.zk._ends, self.zk._listeners), ({}, {}))
 
     async def set_by_other(self, value: bytes) -> None:
         """Until its connection is back."""
