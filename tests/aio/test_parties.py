@@ -65,6 +65,14 @@ class TestParty(AioCase):
             self.assertCountEqual(await party.members(), members)
             self.assertEqual(await party.size(), len(members))
 
+    async def test_an_identifier_with_a_slash(self) -> None:
+        """It would make folders, which nobody deletes."""
+        zk = self.client()
+        for make in (zk.ShallowParty, lambda path, who: zk.SetPartitioner(path, [1], identifier=who)):
+            with self.assertRaisesRegex(ValueError, "has no slash: 'a/b'"):
+                make(PARTY, "a/b")
+        zk.Party(PARTY, "a/b")
+
     async def test_a_lost_session(self) -> None:
         zk = await self.started()
         party = zk.Party(PARTY)

@@ -58,6 +58,7 @@ class AsyncSetPartitioner(Generic[ItemT]):
         :param identifier: by default the host's name and the process's id. Each member needs its own.
         :param time_boundary: seconds for which the party must be the same before it is divided.
         :param max_reaction_time: kazoo's, in seconds; this reacts at once.
+        :raises ValueError: the identifier has a slash.
         """
         check_path(path)
         self.client = client

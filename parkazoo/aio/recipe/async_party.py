@@ -142,6 +142,14 @@ class AsyncShallowParty(AsyncParty):
 
     _MARK = "-"
 
+    def __init__(self, client: Tending, path: str, identifier: str | None = None) -> None:
+        """:param identifier: what :meth:`members` gives for this member.
+        :raises ValueError: it has a slash, which no name of a znode has.
+        """
+        super().__init__(client, path, identifier)
+        if b"/" in self.data:
+            raise ValueError(f"an identifier is a part of a znode's name, and has no slash: {identifier!r}")
+
     def _name(self) -> str:
         return f"{uuid.uuid4().hex}{self._MARK}{self.data.decode()}"
 
