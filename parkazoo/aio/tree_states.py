@@ -26,6 +26,7 @@ class TreeStates:
         self._reads = TreeReads(client, path, later, client.forget_watch, self._note, ends_with_client=True)
         self._has_changed = asyncio.Event()
         self._has_begun = False
+        self._has_ended = False
         self._seen = -1  # the number of changes in the last state
 
     async def __aenter__(self) -> TreeStates:
@@ -34,8 +35,10 @@ class TreeStates:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Forgets the watches."""
+        """Forgets the watches, and ends the iteration."""
+        self._has_ended = True
         self._reads.end()
+        self._has_changed.set()
 
     def __aiter__(self) -> TreeStates:
         return self
@@ -45,11 +48,13 @@ class TreeStates:
         :raises ConnectionClosedError: the client stops.
         :raises NoAuthError: the first znode may not be read.
         """
-        if not self._has_begun:
+        if not (self._has_begun or self._has_ended):
             self._has_begun = True
             self._reads.begin()
         while True:
             self._has_changed.clear()
+            if self._has_ended:
+                raise StopAsyncIteration
             if self._reads.failure is not None:
                 raise self._reads.failure
             if self._reads.is_newer(self._seen) and (state := self._reads.snapshot()) is not None:

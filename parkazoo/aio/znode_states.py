@@ -39,6 +39,7 @@ class ZnodeStates(Generic[T]):
         self._seen: list[Hashable] = []  # the last state; empty before the first
         self._is_due = asyncio.Event()
         self._is_due.set()
+        self._has_ended = False
 
     async def __aenter__(self) -> ZnodeStates[T]:
         return self
@@ -46,7 +47,9 @@ class ZnodeStates(Generic[T]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Forgets the watch."""
+        """Forgets the watch, and ends the iteration."""
+        self._has_ended = True
+        self._is_due.set()
         self._forget(self._note)
 
     def __aiter__(self) -> ZnodeStates[T]:
@@ -59,6 +62,8 @@ class ZnodeStates(Generic[T]):
         """
         while True:
             await self._is_due.wait()
+            if self._has_ended:
+                raise StopAsyncIteration
             for state in await self._read_again():
                 key = self._key(state)
                 if self._seen != [key]:

@@ -138,6 +138,25 @@ class TestData(StatesCase):
                         self.assertGreater(self.watches(), 0)
                     await until(lambda: not self.watches(), "its end")
 
+    async def test_who_waits_at_the_end_of_the_block(self) -> None:
+        """No state comes any more, now or later."""
+        for make in (self.zk.watch_data, self.zk.watch_children, self.zk.watch_tree):
+            with self.subTest(make=make):
+                states: Any = make("/a")
+                async with states:
+                    await following(states)
+                    waiting = asyncio.create_task(following(states))
+                    await asyncio.sleep(0)
+                await asyncio.wait([waiting])
+                never_begun: Any = make("/a")
+                async with never_begun:
+                    pass
+                for each in (states, never_begun):
+                    self.assertEqual([state async for state in each], [])
+                self.assertIsInstance(waiting.exception(), StopAsyncIteration)
+        await until(lambda: not self.watches(), "no watch is left")
+        self.assertEqual(self.zk._listeners, {})
+
     async def test_the_client_stops(self) -> None:
         async with self.zk.watch_data("/") as states:
             await following(states)
