@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from parkazoo.recipe.subtree import Found
 from parkazoo.recipe.tree_reads import TreeReads
+from parkazoo.types.znodes import Watch
 
 if TYPE_CHECKING:
     from parkazoo.aio.tending import Tending
@@ -23,7 +24,7 @@ class TreeStates:
     """
 
     def __init__(self, client: Tending, path: str) -> None:
-        self._reads = TreeReads(client, path, later, client.forget_watch, self._note, ends_with_client=True)
+        self._reads = TreeReads(client, path, later, forgetting(client), self._note, ends_with_client=True)
         self._has_changed = asyncio.Event()
         self._has_begun = False
         self._has_ended = False
@@ -70,3 +71,12 @@ class TreeStates:
 def later(delay_s: float, call: Callable[[], None]) -> asyncio.TimerHandle:
     """Has the loop that runs call a function."""
     return asyncio.get_running_loop().call_later(delay_s, call)
+
+
+def forgetting(client: Tending) -> Callable[[str, Watch], None]:
+    """A function that forgets a watch on a path, also one that the answer brings at which the loop is."""
+
+    def forget(path: str, watch: Watch) -> None:
+        asyncio.get_running_loop().call_soon(client.forget_watch, path, watch)
+
+    return forget

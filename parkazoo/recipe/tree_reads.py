@@ -25,7 +25,7 @@ class TreeReads:
     A lock guards the subtree; nobody is called while it is held.
 
     :param client: of either kind. :param call_later: the client's.
-    :param forget: forgets a watch on a path.
+    :param forget: forgets a watch on a path, also one that an answer brings just now.
     :param ends_with_client: it ends when the client stops; else it goes on when that starts again.
     :param tell: called without the lock, after anything has changed.
     :ivar is_active: it has begun, and not ended.
@@ -139,7 +139,8 @@ class TreeReads:
         is_closed = isinstance(answer, ConnectionClosedError)  # which is a SessionExpiredError
         with self._lock:
             if not self.is_active:
-                self.subtree.left.append((read.znode.path, read.znode))
+                if not isinstance(answer, Exception):
+                    self.subtree.left.append((read.znode.path, read.znode))
             elif is_closed and self._ends_with_client:
                 self.failure = answer
             elif isinstance(answer, LOST):

@@ -167,6 +167,23 @@ class TestWatchTree(TreeCase):
             await self.other.set(TREE, b"1")
             self.assertEqual(values(await anext(states)), {TREE: b"1"})
 
+    async def test_left_while_it_reads(self) -> None:
+        """A read under way brings a watch that nobody wants any more."""
+        await self.other.create(TREE)
+        for turns in range(20):
+            async with self.zk.watch_tree(TREE) as states:
+                waiting = asyncio.ensure_future(anext(states, None))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+            await waiting
+            cache = self.zk.TreeCache(TREE)
+            await cache.start()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await cache.close()
+        await self.zk.sync(TREE)
+        await until(lambda: not self.watches(), "no watch is left")
+
     async def test_below_a_chroot(self) -> None:
         await self.other.create("/root/t/a", makepath=True)
         zk = await self.started("/root")

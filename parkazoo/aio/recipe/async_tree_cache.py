@@ -15,7 +15,7 @@ from kazoo.recipe.cache import NodeData, TreeEvent
 
 from parkazoo.aio.recipe.sight import steadily
 from parkazoo.aio.tending import Tending
-from parkazoo.aio.tree_states import later
+from parkazoo.aio.tree_states import forgetting, later
 from parkazoo.recipe.subtree import Subtree
 from parkazoo.recipe.tree_reads import TreeReads
 
@@ -37,9 +37,7 @@ class AsyncTreeCache:
 
     def __init__(self, client: Tending, path: str) -> None:
         self.client = client
-        self._reads = TreeReads(
-            client, path, later, client.forget_watch, self._publish_all, ends_with_client=False
-        )
+        self._reads = TreeReads(client, path, later, forgetting(client), self._publish_all, ends_with_client=False)
         self.path: str = self._reads.path
         self._listeners: list[Callable[[Any], object]] = []
         self._fault_listeners: list[Callable[[Exception], object]] = []
