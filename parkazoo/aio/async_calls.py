@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, TypeVar, overload
@@ -13,7 +13,7 @@ from kazoo.exceptions import NoNodeError
 
 from parkazoo.aio.async_transaction import AsyncTransaction
 from parkazoo.aio.future_reply import FutureReply
-from parkazoo.aio.znode_states import ZnodeStates
+from parkazoo.aio.znode_states import Wait, ZnodeStates
 from parkazoo.compat.creation import Creation, Unfinished, ensure_path
 from parkazoo.engine.ports import Reply
 from parkazoo.protocol import asking
@@ -159,26 +159,31 @@ class AsyncCalls:
 
         ``async with zk.watch_data(path) as states: async for state in states``. See :class:`ZnodeStates`.
         """
-        return self._states(path, self.get, lambda state: state and (state[1].czxid, state[1].mzxid, state[0]))
+        return self._states(
+            path, self.get_async, lambda state: state and (state[1].czxid, state[1].mzxid, state[0])
+        )
 
     def watch_children(self, path: str) -> ZnodeStates[list[str] | None]:
         """Returns the states of a znode's children: their names, in no order, or None while it does not exist.
 
         See :meth:`watch_data`.
         """
-        return self._states(path, self.get_children, lambda names: None if names is None else frozenset(names))
+        return self._states(
+            path, self.get_children_async, lambda names: None if names is None else frozenset(names)
+        )
 
     def _states(
-        self, path: str, read: Callable[[str, Watch], Awaitable[T]], key: Callable[[T | None], Hashable]
+        self, path: str, read: Callable[[str, Watch], asyncio.Future[T]], key: Callable[[T | None], Hashable]
     ) -> ZnodeStates[T | None]:
         check_path(path)
         prefixed(self.chroot, path)  # raises for a path that cannot be
 
-        async def read_or_miss(watch: Watch) -> T | None:
+        async def read_or_miss(watch: Watch, wait: Wait) -> T | None:
             while True:
                 with suppress(NoNodeError):
-                    return await read(path, watch)
-                if await self.exists(path, watch) is None:
+                    state: T = await wait(read(path, watch))
+                    return state
+                if await wait(self.exists_async(path, watch)) is None:
                     return None
 
         return ZnodeStates(read_or_miss, key, partial(self.forget_watch, path))

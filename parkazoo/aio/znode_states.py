@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, SessionExpiredError
 from kazoo.protocol.states import WatchedEvent
@@ -13,6 +13,7 @@ from kazoo.protocol.states import WatchedEvent
 from parkazoo.types.znodes import Watch
 
 T = TypeVar("T")
+Wait = Callable[["asyncio.Future[Any]"], Awaitable[Any]]
 PAUSE_S = 0.1  # after a lost connection: requests fail at once while the session begins anew
 
 
@@ -22,14 +23,14 @@ class ZnodeStates(Generic[T]):
     It reads again after each event and each lost connection. So the newest state always comes; between two that
     come, others may have been. If waiting for the next is cancelled, nothing is lost.
 
-    :param read: reads the state, and leaves a watch for what comes after.
+    :param read: reads the state, and leaves a watch for what comes after; it waits for each answer by a function.
     :param key: tells states apart.
     :param forget: forgets that watch.
     """
 
     def __init__(
         self,
-        read: Callable[[Watch], Awaitable[T]],
+        read: Callable[[Watch, Wait], Awaitable[T]],
         key: Callable[[T], Hashable],
         forget: Callable[[Watch], None],
     ) -> None:
@@ -74,7 +75,7 @@ class ZnodeStates(Generic[T]):
         """The state; nothing if the connection was lost meanwhile."""
         self._is_due.clear()
         try:
-            return [await self._read(self._note)]
+            return [await self._read(self._note, self._wait)]
         except BaseException as error:
             self._is_due.set()
             is_lost = isinstance(error, (ConnectionLoss, SessionExpiredError))
@@ -82,6 +83,18 @@ class ZnodeStates(Generic[T]):
                 raise
         await asyncio.sleep(PAUSE_S)
         return []
+
+    async def _wait(self, issued: asyncio.Future[Any]) -> Any:
+        """A cancellation does not reach the read: so it is known when its watch has come."""
+        issued.add_done_callback(self._have_read)
+        await asyncio.wait([issued])
+        return issued.result()
+
+    def _have_read(self, issued: asyncio.Future[Any]) -> None:
+        if not issued.cancelled():
+            issued.exception()  # perhaps nobody else looks at it
+        if self._has_ended:
+            self._forget(self._note)
 
     def _note(self, event: WatchedEvent) -> None:
         self._is_due.set()

@@ -157,6 +157,22 @@ class TestData(StatesCase):
         await until(lambda: not self.watches(), "no watch is left")
         self.assertEqual(self.zk._listeners, {})
 
+    async def test_left_while_it_reads(self) -> None:
+        """A read under way brings a watch that nobody wants any more, whether its task is cancelled or not."""
+        await self.other.create("/a")
+        for make in (self.zk.watch_data, self.zk.watch_children):
+            for turns in range(30):
+                with self.subTest(make=make, turns=turns):
+                    async with make("/a" if turns % 2 else "/missing") as states:
+                        waiting = asyncio.create_task(anext(states, None))  # type: ignore[arg-type]
+                        for _ in range(turns // 2):
+                            await asyncio.sleep(0)
+                        if turns % 3:
+                            waiting.cancel()
+                    await asyncio.wait([waiting])
+        await self.zk.sync("/a")
+        await until(lambda: not self.watches(), "no watch is left")
+
     async def test_the_client_stops(self) -> None:
         async with self.zk.watch_data("/") as states:
             await following(states)
