@@ -200,7 +200,8 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites, AsyncShar
             )
 
     def _verify_loop(self) -> None:
-        """That it does not run on another loop. If that is closed, it does not run any more.
+        """That it does not run on another loop. If that is closed, the client has ended, and listeners and watches
+        hear of it now.
 
         :raises RuntimeError: it does.
         """
@@ -210,8 +211,9 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites, AsyncShar
             raise RuntimeError("the client runs on another event loop: stop it there first")
         assert self._session is not None
         self._session.abandon(ConnectionClosedError("its event loop was closed before the client was stopped"))
-        self._loop = self._ending = None
-        self.client_state, self.state = KeeperState.CLOSED, KazooState.LOST
+        self._cleanups.clear()  # they will never end
+        self._runtime.move_to(asyncio.get_running_loop())
+        self._have_ended()
 
     async def _verify_options(self) -> None:
         """TLS reads files."""

@@ -215,7 +215,7 @@ class AsyncDeferred:
     def _tell(self) -> None:
         """Writes have ended."""
         for each in self._waiters:
-            if not each.done():
+            if not (each.done() or each.get_loop().is_closed()):
                 each.set_result(None)
 
     def _bad(self) -> list[Write]:

@@ -36,6 +36,10 @@ class AsyncioRuntime:
     def __init__(self, loop: asyncio.AbstractEventLoop, monitor: Monitor | None) -> None:
         self.monitor = monitor
         self.gate = OpenGate()
+        self.move_to(loop)
+
+    def move_to(self, loop: asyncio.AbstractEventLoop) -> None:
+        """What is still told is told on this one: the one before was closed."""
         self.loop = AsyncioLoop(loop)
         self._asyncio_loop = loop
 

@@ -24,10 +24,10 @@ from kazoo.exceptions import (
     SessionExpiredError,
     WriterNotClosedException,
 )
-from kazoo.protocol.states import KazooState
+from kazoo.protocol.states import EventType, KazooState
 
 import parkazoo
-from parkazoo.errors import ClusterMapError, ForkError
+from parkazoo.errors import ClusterMapError, DeferredError, ForkError
 from parkazoo.kazoo_private import Close, Delete
 from parkazoo.protocol.placement import MAP
 from parkazoo.wire.workers import Workers
@@ -444,6 +444,53 @@ class TestLoops(unittest.TestCase):
         asyncio.run(self.run_once(stops=False))
         asyncio.run(self.zk.stop())
         asyncio.run(self.run_once(), debug=True)
+
+    def test_what_a_closed_loop_leaves(self) -> None:
+        """It hears of the end, and goes on."""
+        hosts, ends = list[str](), list[Any]()
+
+        async def serve() -> None:
+            async with Ensembles() as cluster:
+                end = asyncio.Event()
+                ends.append(partial(asyncio.get_running_loop().call_soon_threadsafe, end.set))
+                hosts.append(cluster.hosts)
+                await end.wait()
+
+        servers = threading.Thread(target=asyncio.run, args=(serve(),))
+        servers.start()
+        self.addCleanup(servers.join)
+        asyncio.run(until(lambda: hosts, "the servers"))
+        self.addCleanup(ends[0])
+        zk = aio_case.ParKazooClient(hosts[0])
+        shared, cache, later = zk.DistributedDict("/d"), zk.TreeCache("/t"), list[Any]()
+        heard, told = list[str](), list[Any]()
+        zk.add_listener(heard.append)
+
+        async def begin() -> None:
+            await zk.start(DEADLINE_S)
+            await shared.__aenter__()
+            await cache.start()
+            await zk.exists("/w", told.append)
+            later.append(zk.deferred())
+            await later[0].add("/x")
+            await later[0].barrier()
+
+        async def go_on() -> None:
+            await zk.start(DEADLINE_S)
+            await zk.create("/t/a")
+            await zk.create("/d/b", b"1", makepath=True)
+            await until(lambda: (cache.get_children("/t"), shared.copy()) == ({"a"}, {"b": 1}), "they are kept")
+            await cache.close()
+            await shared.__aexit__(None, None, None)
+            with self.assertRaises(DeferredError):
+                await later[0].put("/x", b"1")
+            await later[0].close()
+            await zk.stop()
+
+        asyncio.run(begin())
+        asyncio.run(go_on())
+        self.assertEqual(heard, [KazooState.CONNECTED, KazooState.LOST] * 2)
+        self.assertEqual([each.type for each in told], [EventType.NONE])
 
     def test_two_at_once(self) -> None:
         async def main() -> None:
