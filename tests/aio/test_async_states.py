@@ -164,7 +164,7 @@ class TestData(StatesCase):
             for turns in range(30):
                 with self.subTest(make=make, turns=turns):
                     async with make("/a" if turns % 2 else "/missing") as states:
-                        waiting = asyncio.create_task(anext(states, None))  # type: ignore[arg-type]
+                        waiting = asyncio.create_task(anext(states, None))
                         for _ in range(turns // 2):
                             await asyncio.sleep(0)
                         if turns % 3:
