@@ -114,6 +114,34 @@ class TestSetPartitioner(AioCase):
         await partitioner.release_set()
         self.assertTrue(partitioner.failed)
 
+    async def test_a_share_that_is_to_be_released(self) -> None:
+        """It stays this member's until release_set: its program may be at work."""
+        async with self.partitioner(self.zk, "1") as partitioner, self.partitioner(self.other, "2") as other:
+            await partitioner.wait_for_acquire()
+            waiting = asyncio.create_task(other.wait_for_acquire())
+            await partitioner.wait_for_release()
+            await partitioner.wait_for_acquire()
+            self.assertEqual((partitioner.release, [*partitioner]), (True, ["a", "b", "c"]))
+            self.assertTrue(all(each.is_acquired for each in partitioner._locks))
+            self.assertFalse(other.acquired)
+            await partitioner.release_set()
+            await waiting
+            self.assertEqual([*other], ["b"])
+
+    async def test_a_release_while_it_waits(self) -> None:
+        """There is nothing to release; and the locks that it has by then are not given away."""
+        held = self.other.Lock("/work/locks/b")
+        await held.acquire()
+        async with self.partitioner(self.zk, "1") as partitioner:
+            waiting = asyncio.create_task(partitioner.wait_for_acquire())
+            await self.until_children("/work/locks/b", 2)
+            await partitioner.release_set()
+            await held.release()
+            await waiting
+            self.assertEqual([*partitioner], ["a", "b", "c"])
+            for item in "abc":
+                self.assertEqual(len(await self.other.get_children(f"/work/locks/{item}")), 1)
+
     async def test_a_lost_connection(self) -> None:
         async with self.partitioner(self.zk, "1") as partitioner:
             shares = aiter(partitioner)

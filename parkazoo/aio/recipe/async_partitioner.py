@@ -118,7 +118,7 @@ class AsyncSetPartitioner(Generic[ItemT]):
             self._fail()
             raise
         finally:
-            if not self.acquired:
+            if not (self.acquired or self.release):  # a program may be at work on what is to be released
                 self._let_go()
             if self.failed:  # meanwhile
                 self._party._let_go()
@@ -192,8 +192,10 @@ class AsyncSetPartitioner(Generic[ItemT]):
             await self.state_change_event.wait()
 
     async def release_set(self) -> None:
-        """Releases the items; the state is ALLOCATING then. If it is cancelled, the release goes on by itself."""
-        if self.failed:
+        """Releases the items, if it has any; the state is ALLOCATING then. If it is cancelled, the release goes on
+        by itself.
+        """
+        if self.failed or self.allocating:  # then a wait_for_acquire has the locks
             return
         self._set_state(PartitionState.ALLOCATING)
         await self._release_locks()
