@@ -22,6 +22,7 @@ from parkazoo.types import ZnodeStat
 from parkazoo.types.client import Listener
 from parkazoo.types.handlers import Log
 from parkazoo.types.znodes import Watch
+from parkazoo.wire.member import FINAL_STATES
 
 PAUSE_PER_NAME_S = 2e-5  # between two listings: one takes about a tenth of that
 SHORT_S = 0.005
@@ -159,7 +160,8 @@ class DictKeeper:
         try:
             while not (self.is_loaded or self._is_closed):
                 if (error := await self._try_to_load()) is not None:
-                    if isinstance(error, ConnectionClosedError):  # the next CONNECTED has it read
+                    has_ended = self._client.client_state in FINAL_STATES
+                    if has_ended or isinstance(error, ConnectionClosedError):  # the next CONNECTED has it read
                         return
                     about = {"path": self._path, "reason": repr(error)}
                     self._client.logger.info(

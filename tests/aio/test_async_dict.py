@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from kazoo.exceptions import (
+    AuthFailedError,
     BadArgumentsError,
     ConnectionClosedError,
     ConnectionLoss,
@@ -190,6 +191,19 @@ class TestDict(AioCase):
             await self.other.create(f"{PATH}/x", b"1", makepath=True)
             self.assertEqual((await anext(changes))[:3], ("x", None, 1))
         self.assertEqual((self.zk._ends, self.zk._listeners), ({}, {}))
+
+    async def test_a_client_whose_credentials_are_refused(self) -> None:
+        """Nothing of it keeps the client from its end."""
+        async with self.zk.DistributedDict(PATH) as d:
+            assert self.zk._session is not None
+            self.zk._session.fail(AuthFailedError())
+            with self.assertRaises(AuthFailedError):
+                await self.zk.exists("/")
+            async with asyncio.timeout(DEADLINE_S):
+                await self.zk.stop()
+            await self.zk.start()
+            await self.other.create(f"{PATH}/x", b"1", makepath=True)
+            await until(lambda: d.copy() == {"x": 1}, "it goes on")
 
     async def set_by_other(self, value: bytes) -> None:
         """Until its connection is back."""
