@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from typing import Any
 
 from kazoo.exceptions import ConnectionClosedError
@@ -212,3 +213,17 @@ class TestSetPartitioner(AioCase):
         calls: Any = self.zk
         with self.assertRaises(TypeError):
             calls.SetPartitioner(7, [])
+
+    async def test_wrong_arguments(self) -> None:
+        calls: Any = self.zk
+        for wrong in (
+            {"time_boundary": None},
+            {"time_boundary": "1"},
+            {"state_change_event": threading.Event()},
+            {"partition_func": 7},
+        ):
+            with self.subTest(wrong), self.assertRaisesRegex(TypeError, next(iter(wrong))):
+                calls.SetPartitioner(PATH, [], **wrong)
+        for below in (-1, float("nan")):
+            with self.assertRaises(ValueError):
+                calls.SetPartitioner(PATH, [], time_boundary=below)

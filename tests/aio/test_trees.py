@@ -314,5 +314,7 @@ class TestTreeCache(TreeCase):
         self.assertEqual([*map(type, faults)], [ZeroDivisionError] * 2)
         await cache.close()
         calls: Any = cache
-        with self.assertRaises(TypeError):
-            calls.listen(self.test_events)
+        for wrong in (self.test_events, 7):
+            for listen in (calls.listen, calls.listen_fault):
+                with self.assertRaises(TypeError):
+                    listen(wrong)

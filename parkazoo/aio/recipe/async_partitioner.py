@@ -58,9 +58,18 @@ class AsyncSetPartitioner(Generic[ItemT]):
         :param identifier: by default the host's name and the process's id. Each member needs its own.
         :param time_boundary: seconds for which the party must be the same before it is divided.
         :param max_reaction_time: kazoo's, in seconds; this reacts at once.
-        :raises ValueError: the identifier has a slash.
+        :raises ValueError: the identifier has a slash, or the time is below 0.
+        :raises TypeError: an argument is of a wrong type, such as an event of another kind than asyncio's.
         """
         check_path(path)
+        if isinstance(time_boundary, bool) or not isinstance(time_boundary, (int, float)):
+            raise TypeError(f"time_boundary must be seconds, not {time_boundary!r}")
+        if not time_boundary >= 0:
+            raise ValueError(f"time_boundary must not be below 0, not {time_boundary!r}")
+        if not isinstance(state_change_event, (asyncio.Event, type(None))):  # another's wait would block the loop
+            raise TypeError(f"state_change_event must be an asyncio.Event, not {state_change_event!r}")
+        if not callable(partition_func or _by_turns):
+            raise TypeError(f"partition_func must be a function, not {partition_func!r}")
         self.client = client
         self.path: str = normpath(path)
         self.time_boundary = time_boundary

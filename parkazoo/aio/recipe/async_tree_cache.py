@@ -154,6 +154,6 @@ class AsyncTreeCache:
 
 
 def _plain(listener: ListenerT) -> ListenerT:
-    if inspect.iscoroutinefunction(listener):
+    if not callable(listener) or inspect.iscoroutinefunction(listener):
         raise TypeError("a listener is a plain function, not a coroutine function")
     return listener
