@@ -65,7 +65,7 @@ class DictKeeper:
         self._client = client
         self._path = path
         self._generation = 0
-        self._armed: dict[str, Watch] = {}  # the watches of entries
+        self._armed: dict[str, partial[None]] = {}  # the watches of entries
         self._on_directory: Watch | None = None
         self._under_way = 0  # what this generation has asked, until all that its answers lead to is asked
         self._failure: BaseException = ConnectionLoss("not read yet")
@@ -266,25 +266,33 @@ class DictKeeper:
 
     def _read(self, generation: int, key: str, is_again: bool = False) -> None:
         path = self.place(key)
-        watch = self._armed.setdefault(key, partial(self._entry_changed, generation, key, path=path))
         ticket = self.copy.ticket()
+        watch = self._armed.setdefault(key, partial(self._entry_changed, generation, key, ticket, path=path))
         if is_again:  # the server may lag
             self._client.set_async(path, b"", IMPOSSIBLE).add_done_callback(look)
-        take = partial(self._have_read, generation, key, ticket, is_again)
+        take = partial(self._have_read, generation, key, ticket, is_again, watch)
         self._ask(self._client.get_async(path, watch), generation, take, watch)
 
-    def _entry_changed(self, generation: int, key: str, event: WatchedEvent, path: str) -> None:
+    def _entry_changed(self, generation: int, key: str, number: int, event: WatchedEvent, path: str) -> None:
+        """:param number: of the watch. If another counts by now, that is called too, or its read sees it."""
         if generation != self._generation:
             return
         if event.type == EventType.NONE:
             self._lose(generation, ConnectionLoss("a watch was lost"))
             return
-        self._armed.pop(key, None)
-        self._read(generation, key)
-
-    def _have_read(self, generation: int, key: str, ticket: int, is_certain: bool, answer: Any) -> None:
-        if isinstance(answer, Exception):  # the next listing that has it asks again
+        armed = self._armed.get(key)
+        if armed is None or armed.args[2] == number:
             self._armed.pop(key, None)
+            self._read(generation, key)
+
+    def _have_read(
+        self, generation: int, key: str, ticket: int, is_certain: bool, watch: partial[None], answer: Any
+    ) -> None:
+        if isinstance(answer, Exception):  # the next listing that has it asks again
+            if self._armed.get(key) is watch:
+                del self._armed[key]
+        elif self._armed.setdefault(key, watch) is not watch:
+            self._client.forget_watch(self.place(key), watch)
         if self.take(key, ticket, answer, is_certain):
             self._read(generation, key, is_again=True)
 

@@ -192,6 +192,27 @@ class TestDict(AioCase):
             self.assertEqual((await anext(changes))[:3], ("x", None, 1))
         self.assertEqual((self.zk._ends, self.zk._listeners), ({}, {}))
 
+    async def test_a_doubt_while_an_entry_changes(self) -> None:
+        """The entry is read twice at once, and has one watch then."""
+        await self.other.create(f"{PATH}/x", b"0", makepath=True)
+        at, physical = next(
+            (at, path) for at, each in enumerate(self.cluster.model.nodes) for path in each if path.endswith("/x")
+        )
+        session = self.zk._session
+        assert session is not None
+
+        def watches() -> int:
+            tables = [member.data_watches() for member in session.roster.members]
+            return sum(path.endswith("/x") for table in tables for path, _ in table)
+
+        async with self.zk.DistributedDict(PATH) as d:
+            for number in range(1, 4):
+                must(self.cluster.model.execute(at, SetData(physical, b"%d" % number, -1)))
+                d._keeper._read(d._keeper._generation, "x", is_again=True)
+                await until(lambda: d["x"] == number and not d.is_stale, "it is read")  # noqa: B023
+                self.assertEqual(watches(), 1)
+        self.assertEqual(watches(), 0)
+
     async def test_a_client_whose_credentials_are_refused(self) -> None:
         """Nothing of it keeps the client from its end."""
         async with self.zk.DistributedDict(PATH) as d:
