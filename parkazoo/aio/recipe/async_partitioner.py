@@ -115,7 +115,9 @@ class AsyncSetPartitioner(Generic[ItemT]):
         """Joins, and waits while the state is ALLOCATING; also while the connection is lost. If it is cancelled,
         it has no item, and stays a member.
 
-        :raises ConnectionClosedError: the client was stopped.
+        A client that stops meanwhile makes the state FAILURE.
+
+        :raises ConnectionClosedError: the client was stopped before.
         :raises: what `partition_func` raises; then the state is FAILURE.
         """
         await self._turns.take()
