@@ -76,6 +76,7 @@ class ProgramSession:
         self.watches = WatchTable(self._fired)
         self.lasting: dict[tuple[str, AddWatchMode], LastingProgramWatch] = {}
         self._row = row
+        self._has_row = False  # written here
         self._table = table
         self._on_begin = on_begin
         self._on_end = on_end
@@ -194,8 +195,10 @@ class ProgramSession:
         if client_id is None or (self._row is not None and client_id[0] != self._row.number):
             return
         number, sessions = client_id
+        write = self._table.put if self._has_row else self._table.claim
         try:
-            self._table.put(TableRow(number, self.password, self._asked_ms, sessions))
+            write(TableRow(number, self.password, self._asked_ms, sessions))
+            self._has_row = True
         except TableError as error:
             log.error("%s: a restart of the gateway expires session 0x%x", error, number)
 

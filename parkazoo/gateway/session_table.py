@@ -145,14 +145,21 @@ class SessionTable:
                 raise TableError(f"{self._path}: {error.strerror}") from None
 
     def put(self, row: TableRow) -> None:
-        """Write a row, unless it is there as this gateway's.
+        """Write a row, unless it is there.
 
         :raises TableError: it cannot be written.
         """
-        if self._rows.get(row.number) != row or row.number in self._orphans:
-            self._append(write_row(row))
-            self._rows[row.number] = row
-            self._orphans.discard(row.number)
+        if self._rows.get(row.number) != row:
+            self.claim(row)
+
+    def claim(self, row: TableRow) -> None:
+        """Write a row, even if it is there: gateways that have read it at their start leave it alone then.
+
+        :raises TableError: it cannot be written.
+        """
+        self._append(write_row(row))
+        self._rows[row.number] = row
+        self._orphans.discard(row.number)
 
     def end_orphans(self, age_s: float) -> None:
         """End the sessions that nobody has gone on with.

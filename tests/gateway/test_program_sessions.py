@@ -212,6 +212,17 @@ class TestGateways(SessionCase):
             await zk.ask(Create(f"{path}/e", b"", ACL, 1))
         self.assertEqual((missing, self.held()), ([], EPHEMERALS))
 
+    async def test_a_gateway_that_was_there_first_does_not_end_it(self) -> None:
+        """It has read the row at its start, and nothing has changed in it since."""
+        with SessionTable(self.path) as before:
+            gateway = await self.started_gateway(before)
+            zk = await self.program(gateway=gateway)
+            await gateway.stop()
+        first, table = self.opened(), self.opened()
+        await self.program(zk.session, gateway=await self.started_gateway(table))
+        first.end_orphans(9999 * 600)
+        self.assertIsNotNone(table.find(zk.session[0]))
+
     async def test_a_table_that_cannot_be_written(self) -> None:
         """The session goes on, and the log says what that costs."""
         table = self.opened()

@@ -76,7 +76,7 @@ class TestSessionTable(unittest.TestCase):
                 before.put(row)
         first = self.table()
         second = self.table()
-        first.put(rows[0])
+        first.claim(rows[0])
         second.put(rows[1]._replace(sessions=b"\x01b" + bytes(24)))
         first.end(4)
         for age_s, left in ((8.0, [1, 2, 3]), (8.1, [1, 2]), (9999, [1, 2])):
@@ -104,6 +104,15 @@ class TestSessionTable(unittest.TestCase):
             second.put(ROW._replace(number=8))
         third = self.table()
         self.assertEqual((third.find(7), third.find(8)), (ROW, ROW._replace(number=8)))
+
+    def test_a_session_that_goes_on_as_it_was(self) -> None:
+        """With another gateway: the one that has read the row at its start does not end it."""
+        with SessionTable(self.path) as before:
+            before.put(ROW)
+        first, second = self.table(), self.table()
+        second.claim(ROW)
+        first.end_orphans(9999)
+        self.assertEqual((first.find(7), second.find(7)), (ROW, ROW))
 
     def test_only_its_owner_reads_it(self) -> None:
         self.table().put(ROW)
