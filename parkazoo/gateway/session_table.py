@@ -186,8 +186,10 @@ class SessionTable:
     def _append(self, line: str) -> None:
         if self._file < 0:
             return
-        data = line.encode()
         try:
+            size = os.fstat(self._file).st_size
+            is_cut = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"  # there was no space for the rest
+            data = b"\n" * is_cut + line.encode()
             written = os.write(self._file, data)
         except OSError as error:
             raise TableError(f"{self._path}: {error.strerror}") from None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 from parkazoo.gateway.session_table import SessionTable, TableError, TableRow, read_lines, write_end, write_row
 
@@ -104,6 +106,17 @@ class TestSessionTable(unittest.TestCase):
             second.put(ROW._replace(number=8))
         third = self.table()
         self.assertEqual((third.find(7), third.find(8)), (ROW, ROW._replace(number=8)))
+
+    def test_after_a_line_for_which_there_was_no_space(self) -> None:
+        """The next line, of whatever gateway, does not become a part of it."""
+        first, second = self.table(), self.table()
+        write = os.write
+        with mock.patch("os.write", lambda number, data: write(number, data[:9])), self.assertRaises(TableError):
+            first.put(ROW)
+        second.put(ROW._replace(number=8))
+        first.put(ROW)
+        self.assertEqual((first.find(8), second.find(7)), (ROW._replace(number=8), ROW))
+        self.assertEqual((self.table().find(7), self.table().find(8)), (ROW, ROW._replace(number=8)))
 
     def test_a_session_that_goes_on_as_it_was(self) -> None:
         """With another gateway: the one that has read the row at its start does not end it."""
