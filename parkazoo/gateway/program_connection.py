@@ -54,7 +54,7 @@ LASTING_OF_TYPE = {
     5: (AddWatchMode.PERSISTENT_RECURSIVE,),
 }
 MAKING = (Create.type, Create2.type, CreateContainer.type, CreateTTL.type)
-WITH_STAT = (CreateContainer.type, CreateTTL.type)  # their answers have one, a client's do not
+WITHOUT_STAT = (CreateContainer, CreateTTL)  # a client's answers to them have none; a program's may need one
 
 
 class ProgramRequest(AnswerPlace):
@@ -259,6 +259,10 @@ class ProgramConnection(asyncio.Protocol):
                 body = request.write(value)
             except NoNodeError as missing:
                 error = missing
+            except Exception:  # the program's mistake or ours: the client and its ensembles go on
+                log.exception("Unhandled exception in an answer to %s", self.address)
+                self.close("unhandled exception")
+                return
         if error is None:
             self._answer(request, replies.write_reply(request.xid, session.zxid, body))
         elif isinstance(error, (SessionExpiredError, ConnectionClosedError, AuthFailedError)):
@@ -374,7 +378,7 @@ class ProgramConnection(asyncio.Protocol):
             if not wanted.operations:
                 request.set([])
                 return
-        if kind in WITH_STAT:
+        if isinstance(wanted, WITHOUT_STAT) and kind != Create.type:
             self._run(request, self._make_with_stat(session, wanted))
         else:
             client.ask(wanted, request)
@@ -394,8 +398,6 @@ class ProgramConnection(asyncio.Protocol):
     async def _make_with_stat(self, session: ProgramSession, wanted: Any) -> tuple[str, Any]:
         """A create whose answer has no stat, and a read of that."""
         path = await session.client.asked(wanted)
-        if isinstance(path, tuple):
-            return path
         return path, await session.client.asked(Exists(path, None))
 
     def _run(self, request: ProgramRequest, steps: Coroutine[Any, Any, Any]) -> None:

@@ -400,6 +400,15 @@ class TestOneEnsemble(GatewayCase):
         await zk.ask(Create("/a", b"", ACL, 1))
         self.assertEqual(self.cluster.model.nodes[0]["/a"].owner, zk.session[0])
 
+    async def test_a_container_by_any_create(self) -> None:
+        """The answer has the form of the request's type."""
+        zk = await self.program()
+        for kind, size in ((1, 0), (15, STAT_BYTES), (19, STAT_BYTES)):
+            for flags in (0, 4):
+                path = f"/{kind}-{flags}"
+                code, body = await zk.ask_bytes(kind, bytes(Create2(path, b"", ACL, flags).serialize()))
+                self.assertEqual((code, body[: len(body) - size]), (0, write_text(path)))
+
     async def test_another_gateway_goes_on(self) -> None:
         zk = await self.program()
         await zk.ask(Create("/a", b"", ACL, 1))

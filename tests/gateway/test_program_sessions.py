@@ -17,7 +17,7 @@ from tests.aio.aio_case import until
 from tests.gateway.gateway_case import ACL, GatewayCase, RawProgram
 
 if sys.version_info >= (3, 11):
-    from parkazoo.gateway import program_connection, program_session
+    from parkazoo.gateway import program_connection, program_replies, program_session
     from parkazoo.gateway.session_table import SessionTable
 
 PATHS = ["/a", "/b", "/c", "/d"]
@@ -280,6 +280,18 @@ class TestWrongPrograms(GatewayCase):
             zk.writer.write_eof()
             await zk.ended()
         await self.nothing_is_left()
+
+    async def test_an_answer_that_cannot_be_written(self) -> None:
+        """Its connection ends, and the client's do not."""
+        zk = await self.program()
+        client = self.gateway._sessions[zk.session[0]].client
+        broken = {GetData.type: mock.Mock(side_effect=ZeroDivisionError)}
+        with mock.patch.dict(program_replies.REPLY_WRITERS, broken), self.assertLogs(level="ERROR"):
+            await zk.ask(Create("/a", b"", ACL, 0))
+            zk.send(GetData("/a", None))
+            self.assertEqual(await zk.ended(), b"")
+        self.assertTrue(client.has_all)
+        await (await self.program(zk.session)).ping()
 
     async def test_one_that_says_nothing(self) -> None:
         with mock.patch.object(program_connection, "CONNECT_S", 0.01):
