@@ -144,16 +144,18 @@ def write_multi(request: Transaction, results: Sequence[Any]) -> bytes:
     """Write the results of a transaction: all are errors, or none is."""
     parts = []
     for operation, result in zip(request.operations, results, strict=True):
-        kind = ERROR if isinstance(result, Exception) else operation.type
-        parts.append(multiheader_struct.pack(kind, False, OK if kind != ERROR else ERROR))
-        parts.append(_write_result(kind, result))
+        if isinstance(result, Exception):
+            parts.append(_write_failed(result))
+        else:
+            parts.append(multiheader_struct.pack(operation.type, False, OK))
+            parts.append(WRITERS_IN_MULTI[operation.type](result))
     return b"".join((*parts, END_OF_MULTI))
 
 
-def _write_result(kind: int, result: Any) -> bytes:
-    if kind == ERROR:
-        return bytes(int_struct.pack(code_of(result)))
-    return WRITERS_IN_MULTI[kind](result)
+def _write_failed(error: Exception) -> bytes:
+    """Some clients read the code in the header, some the one behind it."""
+    code = code_of(error)
+    return bytes(multiheader_struct.pack(ERROR, False, code) + int_struct.pack(code))
 
 
 def write_multi_read(kinds: Sequence[int], answers: Sequence[Any]) -> bytes:
@@ -161,7 +163,7 @@ def write_multi_read(kinds: Sequence[int], answers: Sequence[Any]) -> bytes:
     parts = []
     for kind, answer in zip(kinds, answers, strict=True):
         if isinstance(answer, Exception):
-            parts.append(multiheader_struct.pack(ERROR, False, code_of(answer)) + int_struct.pack(code_of(answer)))
+            parts.append(_write_failed(answer))
         else:
             parts.append(multiheader_struct.pack(kind, False, OK) + REPLY_WRITERS[kind](answer))
     return b"".join((*parts, END_OF_MULTI))

@@ -217,8 +217,14 @@ class TestReplies(unittest.TestCase):
         answer = ["/a", True, STAT, True]
         self.check(request, answer, lambda results: replies.write_multi(request, results))
         errors = [RolledBackError(), RolledBackError(), BadVersionError(), RuntimeInconsistency()]
-        found = Transaction.deserialize(replies.write_multi(request, errors), 0)
+        written = replies.write_multi(request, errors)
+        found = Transaction.deserialize(written, 0)
         self.assertEqual([type(each) for each in found], [type(each) for each in errors])
+        reader = FrameReader(written)
+        for code in (0, 0, -103, -2):
+            self.assertEqual(
+                [reader.number(), reader.flag(), reader.number(), reader.number()], [-1, False, code, code]
+            )
 
     def test_multi_read(self) -> None:
         written = replies.write_multi_read([4, 8, 4], [(b"1", STAT), ["a"], NoNodeError()])
