@@ -175,6 +175,8 @@ class Gateway:
             session.heard_s += asleep_s  # what programs have said meanwhile has not been read yet
             if session.silence_s(now_s) > 0:
                 session.expire()
+        for session in [*self._sessions.values(), *self._beginning]:
+            session.look()
         with suppress(TableError):  # the next line that it cannot write is logged
             self._table.end_orphans(now_s - self._begun_s)
         self._ticking = loop.call_later(TICK_S, self._tick)

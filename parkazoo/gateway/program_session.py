@@ -76,7 +76,7 @@ class ProgramSession:
         self.watches = WatchTable(self._fired)
         self.lasting: dict[tuple[str, AddWatchMode], LastingProgramWatch] = {}
         self._row = row
-        self._has_row = False  # written here
+        self._written = 0  # its number, once its row was written here
         self._table = table
         self._on_begin = on_begin
         self._on_end = on_end
@@ -95,15 +95,20 @@ class ProgramSession:
         self._tasks = {asyncio.ensure_future(self._start())}
 
     async def _start(self) -> None:
+        if self.has_ended:  # before it began
+            return
         try:
             await self.client.start(START_S)
         except (KazooException, TimeoutError, RuntimeError) as error:
             if not self.has_ended:
                 log.warning("no session: %s", error)
-                self._end("no session upstream")
+                self._give_up("no session upstream")
             return
         client_id = self.client.client_id
-        if self.has_ended or client_id is None:  # or lost in the same moment
+        if self.has_ended:
+            return
+        if client_id is None:
+            self._give_up("lost in the moment in which it began")
             return
         if self._row is not None and client_id[0] != self._row.number:
             self._expire("it could not be resumed")
@@ -141,6 +146,13 @@ class ProgramSession:
         if self.program is program:
             self.program = None
             self.heard_s = asyncio.get_running_loop().time()
+            if not self.number and self._row is None and not self.has_ended:
+                self._give_up("the program went before it began")  # so it has no password to come back with
+
+    def look(self) -> None:
+        """End the connection of a program that has gone. It is not read before the session is open."""
+        if self.program is not None and not self.is_open and self.program.has_gone:
+            self.program.close("the program has gone")
 
     def close_program(self, why: str) -> None:
         """The program is to connect again: then it sets its watches again."""
@@ -195,10 +207,10 @@ class ProgramSession:
         if client_id is None or (self._row is not None and client_id[0] != self._row.number):
             return
         number, sessions = client_id
-        write = self._table.put if self._has_row else self._table.claim
+        write = self._table.put if self._written else self._table.claim
         try:
             write(TableRow(number, self.password, self._asked_ms, sessions))
-            self._has_row = True
+            self._written = number
         except TableError as error:
             log.error("%s: a restart of the gateway expires session 0x%x", error, number)
 
@@ -227,6 +239,14 @@ class ProgramSession:
         if not self.has_ended:
             self._end(why, self.client.leave())
 
+    def _give_up(self, why: str) -> None:
+        """It has not begun here. The program asks again, with the session that it has, if it has one."""
+        if self._row is None:
+            self._end_row()
+            self._end(why, self.client.stop())
+        else:
+            self.leave(why)
+
     def _expire(self, why: str) -> None:
         self._end_row()
         if self.program is not None:
@@ -234,7 +254,7 @@ class ProgramSession:
         self._end(why, self.client.stop())
 
     def _end_row(self) -> None:
-        number = self.number or (self._row.number if self._row is not None else 0)
+        number = self._written or (self._row.number if self._row is not None else 0)
         try:
             self._table.end(number)
         except TableError as error:

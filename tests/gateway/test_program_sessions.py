@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from unittest import mock
 
-from parkazoo.kazoo_private import Connect, Create, Exists, GetChildren, GetData, SetData, int_struct
+from parkazoo.kazoo_private import Close, Connect, Create, Exists, GetChildren, GetData, SetData, int_struct
 from parkazoo.protocol.newer_requests import GetEphemerals, write_text
 from parkazoo.protocol.placement import logical
 from tests.aio.aio_case import until
@@ -19,10 +19,12 @@ from tests.gateway.gateway_case import ACL, GatewayCase, RawProgram
 if sys.version_info >= (3, 11):
     from parkazoo.gateway import program_connection, program_replies, program_session
     from parkazoo.gateway.session_table import SessionTable
+    from parkazoo.gateway.upstream import UpstreamClient
 
 PATHS = ["/a", "/b", "/c", "/d"]
 EPHEMERALS = [f"{path}/e" for path in PATHS]
 MIB = 1 << 20
+CONNECT = bytes(Connect(0, 0, 4000, 0, bytes(16), False).serialize())
 
 
 class SessionCase(GatewayCase):
@@ -130,9 +132,50 @@ class TestSessions(SessionCase):
         gateway = await self.started_gateway(self.table, hosts="127.0.0.1:1")
         with mock.patch.object(program_session, "START_S", 0.05):
             zk = await self.raw(gateway)
-            zk.write(bytes(Connect(0, 0, 4000, 0, bytes(16), False).serialize()))
+            zk.write(CONNECT)
             self.assertEqual(await zk.ended(), b"")
         await until(lambda: not gateway._beginning, "it is forgotten")
+
+    async def test_a_program_that_goes_before_its_session_begins(self) -> None:
+        """It cannot come back, for it has no password."""
+        self.cluster.away.update(range(3))
+        for _ in range(4):
+            zk = await self.raw()
+            zk.write(CONNECT)
+            await until(lambda: self.gateway._beginning, "it has asked")
+            zk.drop()
+            await until(lambda: not self.gateway._beginning, "it is forgotten")
+        self.cluster.away.clear()
+
+    async def test_one_that_ends_before_it_begins(self) -> None:
+        """Its client never starts."""
+        session = self.gateway.session_for(0, b"", 4000)
+        assert session is not None
+        session.leave("the gateway stops")
+        await session.ended()
+        self.assertEqual((session.client.client_state, self.gateway._beginning), ("CLOSED", {}))
+
+    async def test_one_that_is_lost_in_the_moment_in_which_it_begins(self) -> None:
+        """The program's connection ends, and it asks again."""
+
+        async def lose(client: UpstreamClient) -> bool:
+            self.cluster.away.update(range(3))
+            for at in range(3):
+                self.cluster.cut(at)
+            await until(lambda: not client.connected, "it is lost")
+            return False
+
+        zk = await self.program()
+        await zk.ask(Create("/app", b"", ACL, 0))
+        await zk.ask(Close())
+        gateway = await self.started_gateway(self.table, hosts=f"{self.cluster.hosts}/app")
+        with mock.patch.object(UpstreamClient, "_lacks_chroot", lose):
+            zk = await self.raw(gateway)
+            zk.write(CONNECT)
+            self.assertEqual(await zk.ended(), b"")
+        self.cluster.away.clear()
+        self.assertEqual((gateway._beginning, gateway._sessions, self.table._rows), ({}, {}, {}))
+        await (await self.program(gateway=gateway)).ping()
 
 
 class TestGateways(SessionCase):
@@ -318,7 +361,7 @@ class TestWrongPrograms(GatewayCase):
             zk.drop()
             await until(lambda: not gateway._connections, "it is away")
         third = await self.raw(gateway)
-        third.write(bytes(Connect(0, 0, 4000, 0, bytes(16), False).serialize()))
+        third.write(CONNECT)
         self.assertEqual(await third.ended(), b"")
         self.assertEqual((await self.program(zk.session, gateway=gateway)).session, zk.session)
 
