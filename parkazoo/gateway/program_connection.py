@@ -105,6 +105,7 @@ class ProgramConnection(asyncio.Protocol):
         self.received = 0
         self._is_welcome = False
         self._says_read_only = False
+        self._is_closing = False  # the program has closed its session
         self._is_due = False
         self._is_unread = False  # the program does not take its answers
         self._is_paused = False
@@ -331,6 +332,8 @@ class ProgramConnection(asyncio.Protocol):
     def _begin(self, fields: FrameReader) -> None:
         session = self.session
         assert session is not None
+        if self._is_closing:
+            return
         xid, kind = fields.number(), fields.number()
         session.heard_s = now_s = self._loop.time()
         if kind == requests.PING:
@@ -433,6 +436,7 @@ class ProgramConnection(asyncio.Protocol):
             self.close(f"credentials of scheme {scheme!r}")
 
     def _close_session(self, session: ProgramSession, request: ProgramRequest, fields: FrameReader) -> None:
+        self._is_closing = True
         request.asked_s = math.inf  # its answer may take as long as the client has to end
         self._run(request, self._close(session, request))
 

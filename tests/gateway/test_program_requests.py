@@ -150,6 +150,19 @@ class TestRequests(GatewayCase):
         self.assertFalse(any(path.startswith("/e") for nodes in self.cluster.model.nodes for path in nodes))
         self.assertEqual((await self.program(zk.session)).session[0], 0)
 
+    async def test_requests_behind_close(self) -> None:
+        """Nothing is done in a session that has been closed."""
+        zk, other = await self.program(), await self.program()
+        for number in range(6):
+            await zk.ask(Create(f"/e{number}", b"", ACL, 1))
+        close = zk.send_bytes(Close.type, b"")
+        zk.send(Create("/late", b"", ACL, 0))
+        zk.send_bytes(Close.type, b"")
+        zk.send_bytes(106, b"")
+        self.assertEqual((await zk.answer())[:2], (close, 0))
+        self.assertEqual(await zk.ended(), b"")
+        self.assertEqual(await other.ask(GetChildren("/", None)), [])
+
     async def test_answers_in_order(self) -> None:
         """Those of an ensemble that answers late hold up the others, for a third of the time-out."""
         zk = await self.program(timeout_s=9)
