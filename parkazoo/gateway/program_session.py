@@ -77,6 +77,7 @@ class ProgramSession:
         self.lasting: dict[tuple[str, AddWatchMode], LastingProgramWatch] = {}
         self._row = row
         self._written = 0  # its number, once its row was written here
+        self._lacks_row = False  # it could not be written
         self._table = table
         self._on_begin = on_begin
         self._on_end = on_end
@@ -150,7 +151,12 @@ class ProgramSession:
                 self._give_up("the program went before it began")  # so it has no password to come back with
 
     def look(self) -> None:
-        """End the connection of a program that has gone. It is not read before the session is open."""
+        """End the connection of a program that has gone: it is not read before the session is open.
+
+        Write a row that could not be written.
+        """
+        if self._lacks_row:
+            self._write_row()
         if self.program is not None and not self.is_open and self.program.has_gone:
             self.program.close("the program has gone")
 
@@ -208,11 +214,15 @@ class ProgramSession:
             return
         number, sessions = client_id
         write = self._table.put if self._written else self._table.claim
+        timeout_ms = max(self._asked_ms, int((self.client.granted_timeout_s or 0) * 1000))
         try:
-            write(TableRow(number, self.password, self._asked_ms, sessions))
-            self._written = number
+            write(TableRow(number, self.password, timeout_ms, sessions))
         except TableError as error:
-            log.error("%s: a restart of the gateway expires session 0x%x", error, number)
+            if not self._lacks_row:
+                log.error("%s: a restart of the gateway expires session 0x%x", error, number)
+            self._lacks_row = True
+        else:
+            self._written, self._lacks_row = number, False
 
     # ---- its end ---------------------------------------------------------------------------------
 

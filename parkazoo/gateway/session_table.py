@@ -30,7 +30,8 @@ class TableRow(NamedTuple):
     """A session of a program.
 
     :param number: its id. :param password: the program's.
-    :param timeout_ms: what the program has asked for. :param sessions: the password of the client's id.
+    :param timeout_ms: what the program has asked for, or more if servers have granted more.
+    :param sessions: the password of the client's id.
     """
 
     number: int

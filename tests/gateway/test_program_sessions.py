@@ -267,7 +267,7 @@ class TestGateways(SessionCase):
         self.assertIsNotNone(table.find(zk.session[0]))
 
     async def test_a_table_that_cannot_be_written(self) -> None:
-        """The session goes on, and the log says what that costs."""
+        """The session goes on, and the log says once what that costs. Later there is space."""
         table = self.opened()
         gateway = await self.started_gateway(table)
         zk = await self.program(gateway=gateway)
@@ -278,8 +278,19 @@ class TestGateways(SessionCase):
             for path in PATHS:
                 await zk.ask(Create(path, b"", ACL, 0))
                 await zk.ask(Create(f"{path}/e", b"", ACL, 1))
-        self.assertIn("a restart of the gateway expires session", logs.output[0])
+        (line,) = logs.output
+        self.assertIn("a restart of the gateway expires session", line)
         await self.check_holds(zk)
+        session = gateway._sessions[zk.session[0]]
+        await until(lambda: table._rows[zk.session[0]].client_id == session.client.client_id, "the row is there")
+
+    async def test_servers_that_grant_more(self) -> None:
+        """The row is there for as long as the program may stay away."""
+        table = self.opened()
+        gateway = await self.started_gateway(table)
+        with mock.patch.object(UpstreamClient, "granted_timeout_s", 4.0):
+            zk = await self.program(gateway=gateway, timeout_s=1)
+            self.assertEqual((zk.timeout_ms, table._rows[zk.session[0]].timeout_ms), (4000, 4000))
 
 
 class TestWrongPrograms(GatewayCase):
