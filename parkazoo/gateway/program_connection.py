@@ -97,7 +97,6 @@ class ProgramConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._incoming = Incoming()
         self._row = AnswerRow()
-        self._early: list[bytes] = []  # frames behind Connect, until that is answered
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # until connection_made
         self.session: ProgramSession | None = None
         self.address = ""
@@ -136,11 +135,21 @@ class ProgramConnection(asyncio.Protocol):
             self._row.at_once(answer_word(incoming.head, self._gateway.status))
             self.close("a four-letter word")
             return
+        self._take_frames()
+
+    def _take_frames(self) -> None:
+        """Those that have come, for as long as there is room for their answers."""
         try:
-            for frame in incoming.take():
-                self._take(frame)
+            for frame in self._incoming.take():
+                self.received += 1
+                if self.session is None:
+                    self._connect(FrameReader(frame))
+                else:
+                    self._begin(FrameReader(frame))
                 if self.has_ended:
                     return
+                if self._is_full:
+                    break
         except FrameError as error:
             self.close(str(error))
         except Exception:
@@ -167,15 +176,6 @@ class ProgramConnection(asyncio.Protocol):
 
     # ---- the beginning and the end -----------------------------------------------------------------
 
-    def _take(self, frame: bytes) -> None:
-        self.received += 1
-        if self.session is None:
-            self._connect(FrameReader(frame))
-        elif not self._is_welcome:
-            self._early.append(frame)
-        else:
-            self._begin(FrameReader(frame))
-
     def _connect(self, fields: FrameReader) -> None:
         fields.number()  # the version of the protocol
         fields.long()  # the last zxid that it has seen: ensembles have their own
@@ -194,7 +194,6 @@ class ProgramConnection(asyncio.Protocol):
             return
         self.session = session
         session.attach(self)
-        self._look_whether_full()
 
     def welcome(self) -> None:
         """The session is open. See :class:`Program`."""
@@ -203,13 +202,6 @@ class ProgramConnection(asyncio.Protocol):
             return
         self._is_welcome = True
         self._write_connected(session.timeout_ms, session.number, session.password)
-        early, self._early = self._early, []
-        try:
-            for frame in early:
-                if not self.has_ended:
-                    self._begin(FrameReader(frame))
-        except FrameError as error:
-            self.close(str(error))
         self._look_whether_full()
 
     def refuse_session(self) -> None:
@@ -300,15 +292,26 @@ class ProgramConnection(asyncio.Protocol):
             self._transport.write(data)
             self._look_whether_full()
 
-    def _look_whether_full(self) -> None:
-        """Read no more from a program that does not take its answers, or has not got its session."""
-        if self.has_ended:
-            return
+    @property
+    def _is_full(self) -> bool:
+        """Whether the program does not take its answers, or has not got its session."""
         is_waiting = self.session is not None and not self._is_welcome
-        is_full = is_waiting or self._is_unread or len(self._row) >= MOST_UNANSWERED
-        if is_full != self._is_paused:
-            self._is_paused = is_full
-            (self._transport.pause_reading if is_full else self._transport.resume_reading)()
+        return is_waiting or self._is_unread or len(self._row) >= MOST_UNANSWERED
+
+    def _look_whether_full(self) -> None:
+        """Read no more then."""
+        if not self.has_ended and self._is_full != self._is_paused:
+            self._is_paused = not self._is_paused
+            if self._is_paused:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+                self._loop.call_soon(self._resume)
+
+    def _resume(self) -> None:
+        """Take the frames that came before it was full."""
+        if not (self.has_ended or self._is_paused):
+            self._take_frames()
 
     def _watch_time(self) -> None:
         """Requests that wait for too long get ConnectionLoss, so that those behind them get their answers."""

@@ -397,8 +397,24 @@ class TestWrongPrograms(GatewayCase):
         for _ in range(3 * program_connection.MOST_UNANSWERED):
             zk.send(GetData("/a" * 30, None))
         await until(lambda: connection._is_paused, "it is not read any more")
-        self.assertLess(len(connection._row), 3 * program_connection.MOST_UNANSWERED)
+        self.assertEqual(len(connection._row), program_connection.MOST_UNANSWERED)
         zk.drop()
+
+    async def test_one_that_asks_much_at_once(self) -> None:
+        """All is answered in the order in which it came, and never is more under way."""
+        zk, most = await self.program(), 5
+        await zk.ask(Create("/a", b"", ACL, 0))
+        (connection,) = self.gateway._connections
+        lengths: list[int] = []
+
+        def look(session: int, ensemble: int) -> None:
+            lengths.append(len(connection._row))
+
+        self.cluster.strike = look
+        with mock.patch.object(program_connection, "MOST_UNANSWERED", most):
+            sent = [zk.send(GetData("/a", None)) for _ in range(40 * most)]
+            self.assertEqual([(await zk.answer())[:2] for _ in sent], [(xid, 0) for xid in sent])
+        self.assertEqual(max(lengths), most)
 
     async def test_watches_that_cannot_be_set(self) -> None:
         """The program connects again, and sets them then."""
