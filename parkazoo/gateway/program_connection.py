@@ -43,6 +43,7 @@ LINGER_S = 5.0  # for a program to take the last answers
 MOST_UNANSWERED = 1000
 ENDED_EVENTS = getattr(select, "POLLRDHUP", select.POLLHUP)  # the former is Linux's: it comes before the latter
 MOST_UNREAD_BYTES = 1 << 20
+WATCHES_AT_ONCE = 500
 PART_OF_TIMEOUT = 3  # so much of it a request waits for its ensemble
 # The watches that each type of removal concerns: of ones that come once, and of ones that stay.
 ONCE_OF_TYPE = {1: (CHILDREN,), 2: (DATA,), 3: (DATA, CHILDREN), 4: (), 5: ()}
@@ -55,6 +56,8 @@ LASTING_OF_TYPE = {
 }
 MAKING = (Create.type, Create2.type, CreateContainer.type, CreateTTL.type)
 WITHOUT_STAT = (CreateContainer, CreateTTL)  # a client's answers to them have none; a program's may need one
+
+SetWatch = tuple[str, str, str, bool]  # kind, path, the same with the chroot, whether there was a znode
 
 
 class ProgramRequest(AnswerPlace):
@@ -457,23 +460,35 @@ class ProgramConnection(asyncio.Protocol):
         lasting = [] if fields.is_at_end else [fields.texts(), fields.texts()]
         request.left = 1
         request.write = replies.write_nothing
-        for (kind, path), is_expected in expected.items():
-            physical = placed(session.client.chroot, path)
-            self._set_watch(session, request, session.watches.watch(kind, path), physical, is_expected)
+        once = [(kind, path, placed(session.client.chroot, path), each) for (kind, path), each in expected.items()]
         for mode, paths in zip(AddWatchMode, lasting, strict=False):
             for path in paths:
                 request.left += 1
                 self._run_part(request, session.add_lasting(path, mode))
-        self._end_part(request)
+        self._set_some(session, request, once)
+
+    def _set_some(self, session: ProgramSession, request: ProgramRequest, once: list[SetWatch]) -> None:
+        """Some in each turn of the loop: a program may have very many."""
+        if self.has_ended:
+            return
+        for each in once[:WATCHES_AT_ONCE]:
+            self._set_watch(session, request, *each)
+        rest = once[WATCHES_AT_ONCE:]
+        if rest:
+            self._loop.call_soon(self._set_some, session, request, rest)
+        else:
+            self._end_part(request)
 
     def _set_watch(
         self,
         session: ProgramSession,
         request: ProgramRequest,
-        watch: ProgramWatch,
+        kind: str,
+        path: str,
         physical: str,
         is_expected: bool,
     ) -> None:
+        watch = session.watches.watch(kind, path)
         if watch.is_left:
             return
         missed = session.watches.missed.pop((watch.kind, watch.path), None)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any
+from unittest import mock
 
 from kazoo.client import KazooClient
 
@@ -31,6 +33,10 @@ from parkazoo.protocol.newer_requests import CreateContainer, CreateTTL, GetEphe
 from parkazoo.protocol.placement import logical
 from tests.aio.aio_case import LONG_S, until
 from tests.gateway.gateway_case import ACL, GatewayCase
+
+if sys.version_info >= (3, 11):
+    from parkazoo.gateway import program_connection
+    from parkazoo.gateway.upstream import UpstreamClient
 
 NO_NODE, BAD_ARGUMENTS, UNIMPLEMENTED, NO_WATCHER, AUTH_FAILED = -101, -8, -6, -121, -115
 CREATED, DELETED, CHANGED, CHILD = 1, 2, 3, 4
@@ -354,6 +360,26 @@ class TestWatches(GatewayCase):
         self.assertEqual(sorted(told), [(CREATED, "/b"), (DELETED, "/gone"), (CHANGED, "/a"), (CHILD, "/a")])
         await self.other.ask(Create("/no", b"", ACL, 0))
         self.assertEqual(await self.zk.event(), (CREATED, "/no"))
+
+    async def test_very_many(self) -> None:
+        """They are set some at a time, so that other programs have their turns."""
+        paths, counts = [f"/{number}" for number in range(20)], [0]
+        ask = UpstreamClient.ask
+
+        def count(client: UpstreamClient, request: Any, reply: Any) -> None:
+            if not counts[-1]:
+                asyncio.get_running_loop().call_soon(counts.append, 0)
+            counts[-1] += 1
+            ask(client, request, reply)
+
+        with (
+            mock.patch.object(program_connection, "WATCHES_AT_ONCE", 4),
+            mock.patch.object(UpstreamClient, "ask", count),
+        ):
+            self.assertEqual(await self.set_watches([], paths, []), [])
+        self.assertEqual((max(counts), sum(counts)), (4, 20))
+        await self.other.ask(Create(paths[-1], b"", ACL, 0))
+        self.assertEqual(await self.zk.event(), (CREATED, paths[-1]))
 
     async def test_removed(self) -> None:
         await self.zk.ask(Create("/a", b"", ACL, 0))
