@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 
 LEAST_MS, MOST_MS = 1_000, 3_600_000  # of a session's time-out; servers have limits of their own
 TICK_S = 0.25
+STOP_S = 10.0  # for servers to close sessions
 BACKLOG = 512
 THROTTLED = -127  # ZooKeeper's error
 MOST_CONNECTIONS = 1000
@@ -77,7 +78,7 @@ class Gateway:
 
     async def stop(self) -> None:
         """End all connections, and leave the sessions to their time-out: a gateway with this table goes on with
-        them.
+        them. Those that are being closed are closed first, if servers answer within ten seconds.
         """
         if self._server is not None:
             self._server.close()
@@ -88,7 +89,11 @@ class Gateway:
             session.leave("the gateway stops")
         for connection in list(self._connections):
             connection.close("the gateway stops")
-        await asyncio.gather(*(each.ended() for each in {*sessions, *self._ending}))
+        ending = [asyncio.ensure_future(each.ended()) for each in {*sessions, *self._ending}]
+        if ending:
+            _, late = await asyncio.wait(ending, timeout=STOP_S)
+            for each in late:
+                each.cancel()
 
     def _connection(self) -> ProgramConnection:
         return ProgramConnection(self)

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kazoo.exceptions import KazooException
@@ -241,8 +240,7 @@ class ProgramSession:
         """The program closes it: its ephemerals go from all ensembles."""
         self._end_row()
         self._forget("closed by the program")
-        with suppress(KazooException):
-            await self.client.stop()
+        await asyncio.wait([self._keep(self.client.stop())])
 
     def leave(self, why: str) -> None:
         """End it here alone: a gateway may go on with it, by its row."""
@@ -283,10 +281,11 @@ class ProgramSession:
             self.is_open = False
             self._on_end(self)
 
-    def _keep(self, ending: Any) -> None:
+    def _keep(self, ending: Any) -> asyncio.Future[Any]:
         task = asyncio.ensure_future(ending)
         self._tasks.add(task)
         task.add_done_callback(self._have_done)
+        return task
 
     def _have_done(self, task: asyncio.Future[Any]) -> None:
         self._tasks.discard(task)

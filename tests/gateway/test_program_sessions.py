@@ -17,6 +17,7 @@ from tests.aio.aio_case import until
 from tests.gateway.gateway_case import ACL, GatewayCase, RawProgram
 
 if sys.version_info >= (3, 11):
+    from parkazoo.gateway import gateway as gateway_module
     from parkazoo.gateway import program_connection, program_replies, program_session
     from parkazoo.gateway.session_table import SessionTable
     from parkazoo.gateway.upstream import UpstreamClient
@@ -176,6 +177,33 @@ class TestSessions(SessionCase):
         self.cluster.away.clear()
         self.assertEqual((gateway._beginning, gateway._sessions, self.table._rows), ({}, {}, {}))
         await (await self.program(gateway=gateway)).ping()
+
+    async def test_the_gateway_stops_while_a_session_is_closed(self) -> None:
+        """It waits for the servers, but not for ever."""
+        may_stop, stop = asyncio.Event(), UpstreamClient.stop
+
+        async def late(client: UpstreamClient) -> None:
+            await may_stop.wait()
+            await stop(client)
+
+        zk = await self.holder()
+        with mock.patch.object(UpstreamClient, "stop", late):
+            zk.send(Close())
+            await until(lambda: self.gateway._ending, "it is being closed")
+            stopping = asyncio.create_task(self.gateway.stop())
+            await zk.ended()
+            self.assertFalse(stopping.done())
+            may_stop.set()
+            await stopping
+            self.assertEqual(self.held(), [])
+            may_stop.clear()
+            gateway = await self.started_gateway(self.table)
+            zk = await self.program(gateway=gateway)
+            zk.send(Close())
+            await until(lambda: gateway._ending, "it is being closed")
+            with mock.patch.object(gateway_module, "STOP_S", 0.01):
+                await gateway.stop()
+            may_stop.set()
 
 
 class TestGateways(SessionCase):
