@@ -89,6 +89,11 @@ class ProgramRequest(AnswerPlace):
         self._connection.answered(self, exception)
 
 
+async def shielded(left: asyncio.Future[None]) -> None:
+    """Several requests may wait for it."""
+    await asyncio.shield(left)
+
+
 class ProgramConnection(asyncio.Protocol):
     """Takes the program's frames in order, and gives its answers in the order of the requests.
 
@@ -463,8 +468,9 @@ class ProgramConnection(asyncio.Protocol):
         once = [(kind, path, placed(session.client.chroot, path), each) for (kind, path), each in expected.items()]
         for mode, paths in zip(AddWatchMode, lasting, strict=False):
             for path in paths:
+                placed("", path)
                 request.left += 1
-                self._run_part(request, session.add_lasting(path, mode))
+                self._run_part(request, shielded(session.add_lasting(path, mode)))
         self._set_some(session, request, once)
 
     def _set_some(self, session: ProgramSession, request: ProgramRequest, once: list[SetWatch]) -> None:
@@ -543,7 +549,7 @@ class ProgramConnection(asyncio.Protocol):
         if mode not in [*AddWatchMode]:
             raise RefusedError(requests.BAD_ARGUMENTS)
         request.write = replies.write_ok
-        self._run(request, session.add_lasting(path, AddWatchMode(mode)))
+        self._run(request, shielded(session.add_lasting(path, AddWatchMode(mode))))
 
     def _remove_watches(self, session: ProgramSession, request: ProgramRequest, fields: FrameReader) -> None:
         path, once, lasting = self._named_watches(session, fields)

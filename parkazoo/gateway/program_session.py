@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kazoo.exceptions import KazooException
@@ -316,23 +317,36 @@ class ProgramSession:
         if self.is_open:
             self.close_program("watches are lost")
 
-    async def add_lasting(self, path: str, mode: AddWatchMode) -> None:
-        """Leave a watch that stays. It is left again by itself when an ensemble is back."""
-        if (path, mode) not in self.lasting:
+    def add_lasting(self, path: str, mode: AddWatchMode) -> asyncio.Future[None]:
+        """Leave a watch that stays. It is left again by itself when an ensemble is back.
+
+        :returns: done when it is left, whoever has asked first.
+        """
+        watch = self.lasting.get((path, mode))
+        if watch is None:
             watch = self.lasting[path, mode] = LastingProgramWatch(path, mode, self.lasting_fired)
-            try:
-                await self.client.add_watch(path, watch, mode)
-            except BaseException:
-                self.lasting.pop((path, mode), None)
-                raise
+            watch.left = self.client.add_watch_async(path, watch, mode)
+            watch.left.add_done_callback(partial(self._have_left, watch))
+        assert watch.left is not None
+        return watch.left
+
+    def _have_left(self, watch: LastingProgramWatch, left: asyncio.Future[None]) -> None:
+        if left.cancelled() or left.exception() is not None:
+            self._end_lasting(watch)
+
+    def _end_lasting(self, watch: LastingProgramWatch) -> None:
+        if self.lasting.get((watch.path, watch.mode)) is watch:
+            del self.lasting[watch.path, watch.mode]
 
     def lasting_fired(self, watch: LastingProgramWatch, event: WatchedEvent) -> None:
-        """A watch that stays has an event."""
+        """A watch that stays has an event. It may have been removed before its servers had left it."""
+        if self.lasting.get((watch.path, watch.mode)) is not watch:
+            return
         if event.type == EventType.NONE:
             if event.state in CONNECTED_STATES:  # it is left again
                 return
             if event.state != KeeperState.CONNECTING:
-                self.lasting.pop((watch.path, watch.mode), None)
+                self._end_lasting(watch)
             self._have_lost_watches()
         elif event.type in EVENT_CODES and event.path is not None and self.program is not None and self.is_open:
             self.program.tell(event.type, event.path)
@@ -359,13 +373,17 @@ class RepeatedLosses:
 
 
 class LastingProgramWatch:
-    """A watch of a program that stays until it is removed; it has each event."""
+    """A watch of a program that stays until it is removed; it has each event.
+
+    :ivar left: done when it is left.
+    """
 
     def __init__(
         self, path: str, mode: AddWatchMode, on_event: Callable[[LastingProgramWatch, WatchedEvent], None]
     ) -> None:
         self.path = path
         self.mode = mode
+        self.left: asyncio.Future[None] | None = None
         self._on_event = on_event
 
     def __call__(self, event: WatchedEvent) -> None:

@@ -422,6 +422,20 @@ class TestWatches(GatewayCase):
         recursive = write_text("/a") + integer(1)
         self.assertEqual((await self.zk.ask_bytes(106, recursive))[0], UNIMPLEMENTED)
         self.assertEqual((await self.zk.ask_bytes(106, write_text("/a") + integer(7)))[0], BAD_ARGUMENTS)
+        again = bytes(8) + 3 * integer(0) + integer(1) + write_text("a") + integer(0)
+        self.assertEqual((await self.zk.ask_bytes(105, again))[0], BAD_ARGUMENTS)
+
+    async def test_lasting_at_once(self) -> None:
+        """Two requests for one that is refused are both refused; a removal finds one that is being left."""
+        body = write_text("/a") + integer(1)
+        for _ in range(2):
+            self.zk.send_bytes(106, body)
+        self.assertEqual([(await self.zk.answer())[1] for _ in range(2)], [UNIMPLEMENTED, UNIMPLEMENTED])
+        self.zk.send_bytes(106, write_text("/a") + integer(0))
+        self.zk.send_bytes(18, write_text("/a") + integer(4))
+        self.assertEqual([(await self.zk.answer())[1] for _ in range(2)], [0, 0])
+        await self.other.ask(Create("/a", b"", ACL, 0))
+        await self.no_event()
 
 
 class TestOneEnsemble(GatewayCase):
