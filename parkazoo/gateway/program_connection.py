@@ -497,7 +497,7 @@ class ProgramConnection(asyncio.Protocol):
         watch = session.watches.watch(kind, path)
         if watch.is_left:
             return
-        missed = session.watches.missed.pop((watch.kind, watch.path), None)
+        missed = session.watches.take_missed(watch)
         if missed is not None:
             self.tell(missed, watch.path)
             return

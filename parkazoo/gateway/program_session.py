@@ -308,7 +308,7 @@ class ProgramSession:
             return
         for behind in self.watches.fire(watch, event.type):
             if self.program is None or not self.is_open:
-                self.watches.missed[watch.kind, watch.path] = event.type
+                self.watches.miss(watch, event.type)
             else:
                 self.program.tell(event.type, watch.path, behind)
 

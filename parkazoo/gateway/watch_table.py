@@ -76,14 +76,14 @@ class WatchTable:
     """All watches of a program.
 
     :param on_event: is called on each event that the client has for one of them.
-    :ivar missed: events that came while the program was away.
+    :ivar missed: events that came while the program was away, with the number of its connection before.
     """
 
     def __init__(self, on_event: Callable[[ProgramWatch, WatchedEvent], None]) -> None:
         self._on_event = on_event
         self._watches: dict[Key, ProgramWatch] = {}
         self._connections = 1
-        self.missed: dict[Key, str] = {}
+        self.missed: dict[Key, tuple[str, int]] = {}
 
     def __len__(self) -> int:
         """How many are left."""
@@ -144,6 +144,17 @@ class WatchTable:
             self._tidy(each)
         return told
 
+    def miss(self, watch: ProgramWatch, kind: str) -> None:
+        """The program is away, so it does not hear of an event."""
+        self.missed[watch.kind, watch.path] = kind, self._connections
+
+    def take_missed(self, watch: ProgramWatch) -> str | None:
+        """The event that came while the program was away, if one did; once."""
+        kind, _ = self.missed.pop((watch.kind, watch.path), (None, 0))
+        if kind is not None:
+            self._tidy(watch)
+        return kind
+
     def lose(self, watch: ProgramWatch) -> None:
         """The client has lost it. The program's next connection may set it again."""
         if watch.is_left:
@@ -156,6 +167,9 @@ class WatchTable:
         for watch in list(self._watches.values()):
             if 0 < watch.lost_in < self._connections - 1:
                 self.forget(watch)
+        for key, (_, connection) in list(self.missed.items()):
+            if connection < self._connections - 1:
+                del self.missed[key]
 
     def forget(self, watch: ProgramWatch) -> None:
         """The program does not want it any more."""

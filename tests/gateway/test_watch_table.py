@@ -119,6 +119,18 @@ class TestWatchTable(unittest.TestCase):
         self.assertIs(self.table.left(DATA, "/a"), after)
 
     def test_missed_events_end_when_a_watch_is_left(self) -> None:
-        self.table.missed[DATA, "/a"] = EventType.CHANGED
+        self.table.miss(self.table.watch(DATA, "/a"), EventType.CHANGED)
         self.left()
+        self.assertEqual(self.table.missed, {})
+
+    def test_missed_events_are_told_once(self) -> None:
+        """To the next connection, or to none; nothing is left of them."""
+        for path in ("/a", "/b"):
+            self.table.fire(self.left(path=path), EventType.CHANGED)
+            self.table.miss(ProgramWatch(DATA, path, print), EventType.CHANGED)
+        self.table.connect()
+        again = self.table.watch(DATA, "/a")
+        self.assertEqual([self.table.take_missed(again) for _ in range(2)], [EventType.CHANGED, None])
+        self.assertEqual((self.table.remembered, len(self.table.missed)), (0, 1))
+        self.table.connect()
         self.assertEqual(self.table.missed, {})
