@@ -113,6 +113,7 @@ class ProgramConnection(asyncio.Protocol):
         self._is_welcome = False
         self._says_read_only = False
         self._is_closing = False  # the program has closed its session
+        self._removal: ProgramRequest | None = None  # the last of watches
         self._is_due = False
         self._is_unread = False  # the program does not take its answers
         self._is_paused = False
@@ -296,14 +297,19 @@ class ProgramConnection(asyncio.Protocol):
 
     def _flush(self) -> None:
         self._is_due = False
-        if not self.has_ended and (data := self._row.take()):
-            self._transport.write(data)
+        if not self.has_ended:
+            if data := self._row.take():
+                self._transport.write(data)
             self._look_whether_full()
 
     @property
     def _is_full(self) -> bool:
-        """Whether the program does not take its answers, or has not got its session."""
+        """Whether the program does not take its answers, or has not got its session, or removes watches.
+
+        A server that removes a path's watches also removes one that is left meanwhile.
+        """
         is_waiting = self.session is not None and not self._is_welcome
+        is_waiting = is_waiting or (self._removal is not None and self._removal.answer is None)
         return is_waiting or self._is_unread or len(self._row) >= MOST_UNANSWERED
 
     def _look_whether_full(self) -> None:
@@ -559,6 +565,7 @@ class ProgramConnection(asyncio.Protocol):
                 session.watches.forget(watch)
             for mode in lasting:
                 once = [*once, session.lasting.pop((path, mode))]
+            self._removal = request
             self._run(request, self._remove(session, path, once))
         else:
             raise RefusedError(NoWatcherError.code)

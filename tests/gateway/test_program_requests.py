@@ -398,6 +398,16 @@ class TestWatches(GatewayCase):
             await self.no_event()
         self.assertEqual((await self.zk.ask_bytes(18, write_text("/a") + integer(9)))[0], BAD_ARGUMENTS)
 
+    async def test_one_that_is_left_behind_a_removal(self) -> None:
+        """It stays."""
+        await self.zk.ask(Create("/a", b"", ACL, 0))
+        await self.zk.ask(GetData("/a", print))
+        removal = self.zk.send_bytes(18, write_text("/a") + integer(2))
+        get = self.zk.send(GetData("/a", print))
+        self.assertEqual([(await self.zk.answer())[:2] for _ in range(2)], [(removal, 0), (get, 0)])
+        await self.other.ask(SetData("/a", b"1", -1))
+        self.assertEqual(await self.zk.event(), (CHANGED, "/a"))
+
     async def test_lasting(self) -> None:
         add = write_text("/a") + integer(0)
         self.assertEqual(await self.zk.ask_bytes(106, add), (0, integer(0)))
