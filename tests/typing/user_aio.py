@@ -38,6 +38,8 @@ async def states() -> None:
     zk.remove_listener(print)
     zk.add_listener("print")  # E: arg-type
     await zk.stop()
+    await zk.leave()
+    assert_type(zk.granted_timeout_s, float | None)
     async with zk as same:
         assert_type(same, ParKazooClient)
 
