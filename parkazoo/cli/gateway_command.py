@@ -49,7 +49,7 @@ def gateway(
         Consistency, typer.Option(help="total: the reads and writes of all programs here have one order.")
     ] = Consistency.ENSEMBLE,
     connections: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Sessions of programs, also of ones that are away; more are refused.")
+        int, typer.Option(min=1, metavar="N", help="Sessions, also of programs that are away; more are refused.")
     ] = CONNECTIONS,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log each session and ensemble.")] = False,
     auth: Auth = None,
