@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from bench import ROOT
 
-LIMIT_S = 120.0
+LIMIT_S = 300.0
 
 
 class Ended(NamedTuple):
