@@ -17,7 +17,7 @@ from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.placement import join
 from parkazoo.protocol.steps import IMPOSSIBLE
 from parkazoo.structures.keys import EMPTY, key_of, name_of
-from parkazoo.structures.local_copy import Entry, Life, LocalCopy
+from parkazoo.structures.local_copy import Entry, LocalCopy, life_of
 from parkazoo.types import ZnodeStat
 from parkazoo.types.client import Listener
 from parkazoo.types.handlers import Log
@@ -327,8 +327,3 @@ class DictKeeper:
             if not self.take(key, ticket, answer, is_certain):
                 return self.copy.entries.get(key)
             is_certain = True
-
-
-def life_of(stat: ZnodeStat) -> Life:
-    """Returns a value that differs between a znode and a later one of the same path, on any ensemble."""
-    return stat.czxid, stat.ctime

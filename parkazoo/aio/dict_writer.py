@@ -5,36 +5,34 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from kazoo.exceptions import (
     BadVersionError,
     ConnectionClosedError,
     KazooException,
-    NodeExistsError,
     NoNodeError,
     SessionExpiredError,
 )
 
 from parkazoo.aio.async_transaction import AsyncTransaction
-from parkazoo.aio.dict_keeper import DictKeeper, KeptClient, life_of
+from parkazoo.aio.dict_keeper import DictKeeper, KeptClient
 from parkazoo.aio.recipe.async_once import AsyncOnce
 from parkazoo.aio.recipe.sight import steadily
 from parkazoo.engine.deferred.as_given import NAMED
 from parkazoo.engine.deferred.writes import MOST_BYTES, OVERHEAD_BYTES
-from parkazoo.errors import AnswerLostError, OutcomeUnknown, PartlyDoneError
+from parkazoo.errors import AnswerLostError, OutcomeUnknown
 from parkazoo.protocol.once import may_be_done
 from parkazoo.protocol.steps import failure
-from parkazoo.structures.values import SAFE_BYTES
-
-NOT_AS_KNOWN = (NoNodeError, NodeExistsError, BadVersionError)
-
-
-class EntryWrite(NamedTuple):
-    """An operation of a transaction. :param kind: "create", "set" or "delete"."""
-
-    key: str
-    kind: str
+from parkazoo.structures.entry_writes import (
+    NOT_AS_KNOWN,
+    EntryWrite,
+    merge,
+    of_others,
+    partly_done,
+    size_of,
+    verify_size,
+)
 
 
 class DictWriter:
@@ -56,11 +54,7 @@ class DictWriter:
         """
         :raises ValueError: it is too large.
         """
-        size = self._size_of(key, raw)
-        if size > SAFE_BYTES:
-            raise ValueError(
-                f"{key[:100]!r}: path and value have {size:,} bytes, more than {SAFE_BYTES:,}, which servers take"
-            )
+        verify_size(key, self._keeper.place(key), raw)
 
     async def verify(self) -> None:
         """
@@ -88,10 +82,7 @@ class DictWriter:
             except KazooException as error:
                 if not done:
                     raise
-                unknown = error.keys if isinstance(error, OutcomeUnknown) else ()
-                left = [key for key in values if key not in {*done, *unknown}]
-                message = f"{len(done)} entries are done, {len(left)} are not, {len(unknown)} may be: {error!r}"
-                raise PartlyDoneError(message, done, unknown, left) from error
+                raise partly_done(values, done, error) from error
             done += part
 
     async def add(self, key: str, raw: bytes) -> bool:
@@ -137,7 +128,7 @@ class DictWriter:
         part: dict[str, bytes] = {}
         size = 0
         for key, raw in values.items():
-            more = self._size_of(key, raw) + OVERHEAD_BYTES
+            more = size_of(self._keeper.place(key), raw) + OVERHEAD_BYTES
             if part and size + more > MOST_BYTES:
                 yield part
                 part, size = {}, 0
@@ -180,9 +171,6 @@ class DictWriter:
         found = self._client.client_id if self._is_ephemeral else None
         return found[0] if found else 0
 
-    def _size_of(self, key: str, raw: bytes) -> int:
-        return len(self._keeper.place(key).encode("utf-8", "surrogatepass")) + len(raw)
-
     async def _commit(self, transaction: AsyncTransaction, keys: list[str]) -> tuple[Exception | None, list[Any]]:
         """The error, if an entry is not as it was thought to be; the results, none if they are not known.
 
@@ -206,25 +194,11 @@ class DictWriter:
         self, began: int, values: Mapping[str, bytes], writes: list[EntryWrite], results: list[Any]
     ) -> dict[str, bytes]:
         """Puts finished writes into the copy; returns entries of another session, which must be written again."""
-        again, copy, mine = dict[str, bytes](), self._keeper.copy, self._mine()
+        copy, mine = self._keeper.copy, self._mine()
         if not results:
             await self._resolve([each.key for each in writes])
-            left = ((key, copy.entries.get(key)) for key in values)
-            still = (key for key, entry in left if entry and entry.raw == values[key] and entry.owner != mine)
-            return {key: values[key] for key in still}
-        doubtful = []
-        for (key, kind), stat in zip(writes, results, strict=True):
-            if kind == "delete":
-                is_in_doubt = copy.deleted(0, key, began)
-            elif kind == "create":
-                is_in_doubt = copy.written(0, key, began, values[key], 0, None, mine)
-            else:
-                state = stat.version, stat.mzxid, stat.ephemeralOwner, life_of(stat)
-                is_in_doubt = copy.written(0, key, began, values[key], *state)
-                if stat.ephemeralOwner != mine:
-                    again[key] = values[key]
-            if is_in_doubt:
-                doubtful.append(key)
+            return of_others(copy, values, mine)
+        again, doubtful = merge(copy, 0, began, values, writes, results, mine)
         await self._resolve(doubtful)
         return again
 

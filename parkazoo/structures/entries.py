@@ -16,7 +16,7 @@ from parkazoo.protocol.reserved import refusal
 from parkazoo.protocol.steps import IMPOSSIBLE
 from parkazoo.recipe.buckets import Spread
 from parkazoo.structures.keys import EMPTY, key_of, name_of
-from parkazoo.structures.local_copy import Entry, Life, LocalCopy
+from parkazoo.structures.local_copy import Entry, LocalCopy, life_of
 from parkazoo.types.znodes import AsyncResult, ZnodeStat
 
 MOST_READS_IN_FLIGHT = 1000
@@ -240,11 +240,6 @@ class Entries:
         for answer in [self.client.set_async(path, b"", IMPOSSIBLE) for path in paths]:
             with suppress(BadVersionError, NoNodeError, NoAuthError):
                 answer.get()
-
-
-def life_of(stat: ZnodeStat) -> Life:
-    """Returns a value that differs between a znode and a later one of the same path, on any ensemble."""
-    return stat.czxid, stat.ctime
 
 
 def _shards(data: bytes) -> int | None:

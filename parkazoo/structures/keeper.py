@@ -13,9 +13,9 @@ from kazoo.protocol.states import EventType, KazooState, WatchedEvent
 from parkazoo.protocol.asking import prefixed
 from parkazoo.protocol.placement import join
 from parkazoo.protocol.steps import IMPOSSIBLE
-from parkazoo.structures.entries import Entries, keys_of, life_of
+from parkazoo.structures.entries import Entries, keys_of
 from parkazoo.structures.keys import EMPTY
-from parkazoo.structures.local_copy import Life
+from parkazoo.structures.local_copy import Life, life_of
 from parkazoo.types.znodes import AsyncResult, ZnodeStat
 
 LEAST_PAUSE_S, MOST_PAUSE_S = 0.05, 2.0

@@ -15,9 +15,16 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import count
 
+from parkazoo.types.znodes import ZnodeStat
+
 MOST_ABSENT = 1000
 NOT_READ = object()
 Life = tuple[int, int]  # czxid and ctime: ensembles may have the same czxids
+
+
+def life_of(stat: ZnodeStat) -> Life:
+    """Returns a value that differs between a znode and a later one of the same path, on any ensemble."""
+    return stat.czxid, stat.ctime
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from kazoo.exceptions import (
     BadVersionError,
@@ -16,21 +16,20 @@ from kazoo.exceptions import (
 
 from parkazoo.engine.deferred.as_given import NAMED
 from parkazoo.engine.deferred.writes import MOST_BYTES, OVERHEAD_BYTES
-from parkazoo.errors import AnswerLostError, OutcomeUnknown, PartlyDoneError, RequestTooLargeError
+from parkazoo.errors import AnswerLostError, OutcomeUnknown, RequestTooLargeError
 from parkazoo.protocol.once import may_be_done
 from parkazoo.protocol.steps import failure
 from parkazoo.recipe.transaction import RetriableTransaction
-from parkazoo.structures.entries import Entries, life_of
-from parkazoo.structures.values import SAFE_BYTES
-
-NOT_AS_KNOWN = (NoNodeError, NodeExistsError, BadVersionError)
-
-
-class Step(NamedTuple):
-    """An operation of a transaction. :param kind: "create", "set" or "delete"."""
-
-    key: str
-    kind: str
+from parkazoo.structures.entries import Entries
+from parkazoo.structures.entry_writes import (
+    NOT_AS_KNOWN,
+    EntryWrite,
+    merge,
+    of_others,
+    partly_done,
+    size_of,
+    verify_size,
+)
 
 
 class Writer:
@@ -54,11 +53,7 @@ class Writer:
         """
         :raises TypeError: the key is no str. :raises ValueError: it is too large.
         """
-        size = size_of(self._entries.place(key)[1], raw)
-        if size > SAFE_BYTES:
-            raise ValueError(
-                f"{key[:100]!r}: path and value have {size:,} bytes, more than {SAFE_BYTES:,}, which servers take"
-            )
+        verify_size(key, self._entries.place(key)[1], raw)
 
     # ---- calls -------------------------------------------------------------------------------------
 
@@ -82,7 +77,7 @@ class Writer:
             elif isinstance(error, NodeExistsError):
                 return False
             else:
-                self._merge(number, began, {key: raw}, [Step(key, "create")], results, is_exact)
+                self._merge(number, began, {key: raw}, [EntryWrite(key, "create")], results, is_exact)
                 return True
 
     def swap(self, key: str, version: int, raw: bytes) -> bool:
@@ -94,7 +89,7 @@ class Writer:
         if error is not None:
             self._entries.fetch(key)
             return False
-        self._merge(number, began, {key: raw}, [Step(key, "set")], results, is_exact)
+        self._merge(number, began, {key: raw}, [EntryWrite(key, "set")], results, is_exact)
         return True
 
     def drop(self, key: str, version: int = -1) -> bool:
@@ -113,7 +108,7 @@ class Writer:
                 is_in_doubt = self._entries.copy.not_found(number, key, began)
             self._resolve([key] if is_in_doubt else [])
             return False
-        self._merge(number, began, {}, [Step(key, "delete")], results, is_exact)
+        self._merge(number, began, {}, [EntryWrite(key, "delete")], results, is_exact)
         return True
 
     def drop_all(self, keys: Collection[str]) -> None:
@@ -134,10 +129,7 @@ class Writer:
             except KazooException as error:
                 if not done:
                     raise
-                unknown = error.keys if isinstance(error, OutcomeUnknown) else ()
-                left = [key for key in values if key not in {*done, *unknown}]
-                message = f"{len(done)} entries are done, {len(left)} are not, {len(unknown)} may be: {error!r}"
-                raise PartlyDoneError(message, done, unknown, left) from error
+                raise partly_done(values, done, error) from error
             done += part
 
     def _parts(self, values: Mapping[str, bytes]) -> Iterator[tuple[int, dict[str, bytes]]]:
@@ -177,19 +169,19 @@ class Writer:
 
     def _steps(
         self, transaction: RetriableTransaction, key: str, raw: bytes, is_there: Mapping[str, bool]
-    ) -> Iterator[Step]:
+    ) -> Iterator[EntryWrite]:
         """Returns the operations that set or create an entry, or replace one of another session."""
         path = self._entries.place(key)[1]
         known = self._entries.copy.entries.get(key)
         if is_there.get(key, known is not None):
             if known is None or known.owner == self._mine():
                 transaction.set_data(path, raw)
-                yield Step(key, "set")
+                yield EntryWrite(key, "set")
                 return
             transaction.delete(path, known.version)
-            yield Step(key, "delete")
+            yield EntryWrite(key, "delete")
         transaction.create(path, raw, ephemeral=self._is_ephemeral)
-        yield Step(key, "create")
+        yield EntryWrite(key, "create")
 
     def _look(self, keys: list[str]) -> dict[str, bool]:
         """Returns which of these entries exist."""
@@ -205,7 +197,7 @@ class Writer:
             began, transaction = self._begin()
             for key in values:
                 transaction.delete(self._entries.place(key)[1])
-            steps = [Step(key, "delete") for key in values]
+            steps = [EntryWrite(key, "delete") for key in values]
             error, results, is_exact = self._commit(transaction, list(values))
             if error is None:
                 self._merge(number, began, values, steps, results, is_exact)
@@ -228,7 +220,7 @@ class Writer:
         return found[0] if found else 0
 
     def _commit(
-        self, transaction: RetriableTransaction, keys: list[str], steps: list[Step] | None = None
+        self, transaction: RetriableTransaction, keys: list[str], steps: list[EntryWrite] | None = None
     ) -> tuple[Exception | None, list[Any], bool]:
         """The error, if an entry is not as it was thought to be; the results; whether they tell of no later write.
 
@@ -260,32 +252,17 @@ class Writer:
         number: int,
         began: int,
         values: Mapping[str, bytes],
-        steps: list[Step],
+        steps: list[EntryWrite],
         results: list[Any],
         is_exact: bool,
     ) -> dict[str, bytes]:
         """Puts finished writes into the copy; returns entries of another session, which must be written again."""
-        again, doubtful, copy = {}, [], self._entries.copy
-        mine = self._mine()
+        copy, mine = self._entries.copy, self._mine()
         if not is_exact:
             self._resolve([step.key for step in steps])
-            left = ((key, copy.entries.get(key)) for key in values)
-            still = (key for key, entry in left if entry and entry.raw == values[key] and entry.owner != mine)
-            return {key: values[key] for key in still}
+            return of_others(copy, values, mine)
         with self._entries.lock:
-            for (key, kind), result in zip(steps, results, strict=True):
-                if kind == "delete":
-                    is_in_doubt = copy.deleted(number, key, began)
-                elif kind == "create":
-                    is_in_doubt = copy.written(number, key, began, values[key], 0, None, mine)
-                else:
-                    stat = result
-                    state = stat.version, stat.mzxid, stat.ephemeralOwner, life_of(stat)
-                    is_in_doubt = copy.written(number, key, began, values[key], *state)
-                    if stat.ephemeralOwner != mine:
-                        again[key] = values[key]
-                if is_in_doubt:
-                    doubtful.append(key)
+            again, doubtful = merge(copy, number, began, values, steps, results, mine)
         self._resolve(doubtful)
         return again
 
@@ -299,11 +276,6 @@ class Writer:
             except BaseException:  # a signal handler's
                 self._entries.missed = object()
                 raise
-
-
-def size_of(path: str, data: bytes) -> int:
-    """Returns their size in a request, in bytes."""
-    return len(path.encode("utf-8", "surrogatepass")) + len(data)
 
 
 def _some(keys: Collection[str]) -> str:
