@@ -293,7 +293,7 @@ class TestFrameworks(FrameworkTest):
                     [each.result() for each in made], [f"{self.root}/{each}" for each in range(FOLDERS)]
                 )
                 with self.assertRaises(ExceptionGroup) as caught:
-                    async with asyncio.TaskGroup() as group, zk.watch_data(self.root) as states:
+                    async with zk.watch_data(self.root) as states, asyncio.TaskGroup() as group:
                         group.create_task(anext(states))
                         group.create_task(zk.Lock(f"{self.root}/0").acquire())
                         waits = group.create_task(zk.Lock(f"{self.root}/0").acquire())
