@@ -128,6 +128,7 @@ def settings() -> dict[str, str]:
     """Environment for tests: their servers do not wait for a disk, which others may use too."""
     java_options = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} {NO_FSYNC}".strip()
     found = {**os.environ, "JAVA_TOOL_OPTIONS": java_options}
+    found.pop("PYTHONDONTWRITEBYTECODE", None)  # images set it: then each process compiles all that it imports
     if "TMPDIR" not in found and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_NEEDED:
         found["TMPDIR"] = str(MEMORY)
     return found
