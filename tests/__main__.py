@@ -46,6 +46,11 @@ ROOMS = ("protocol", "engine", "wire", "compat", "aio", "gateway", "structures",
 PURE = tuple(f"tests/{room}/test_*.py" for room in ROOMS)
 CLIENT = ("tests/live/test_client_*.py",)
 MAP = ("tests/live/test_map*.py",)
+# Of these each test is the same whatever waits and calls back.
+WITHOUT_HANDLER = tuple(
+    f"tests/live/test_client_{name}.py"
+    for name in ("acl", "bad_input", "dictionary", "dictionary_snapshot", "order", "quorum", "transactions", "tree")
+)
 FAULTS = ("tests/faults/test_*.py", "tests/faults/judges/test_*.py", "tests/drills/test_*.py")
 SUITE = ("tests/kazoo_suite/suite.py",)
 SLICE = tuple(
@@ -85,9 +90,17 @@ PARTS = {
     "client": Part("the client on real ensembles", CLIENT),
     "map": Part("the commands of the map on real ensembles", MAP),
     "live": Part("all else on real ensembles", ("tests/live/test_*.py",), without=CLIENT + MAP),
-    "gevent": Part("the part client with gevent's handler", CLIENT, {"PARKAZOO_TEST_HANDLER": "gevent"}),
+    "gevent": Part(
+        "most of the part client with gevent's handler",
+        CLIENT,
+        {"PARKAZOO_TEST_HANDLER": "gevent"},
+        without=WITHOUT_HANDLER,
+    ),
     "gevent-patched": Part(
-        "the same, everything patched by gevent", CLIENT, {"PARKAZOO_TEST_HANDLER": "gevent-patched"}
+        "the same, everything patched by gevent",
+        CLIENT,
+        {"PARKAZOO_TEST_HANDLER": "gevent-patched"},
+        without=WITHOUT_HANDLER,
     ),
     "faults": Part("servers and clients killed, frozen, cut off: a short run", FAULTS),
     "fuzz": Part("the same random calls on kazoo and on ParKazoo", ("tests/fuzz/test_*.py",)),

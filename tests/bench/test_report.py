@@ -248,10 +248,10 @@ def doubled(value: Any) -> Any:
 
 class TestFailed(unittest.TestCase):
     def test_every_scenario_shows_the_others(self) -> None:
-        """If any one of its loads has failed."""
+        """If one of its loads has failed: the first, the last or one between."""
         for document in read_documents(SAVED):
             runs = document["runs"]
-            for number in range(len(runs)):
+            for number in sorted({0, len(runs) // 2, len(runs) - 1}):
                 missing = {"what": "kazoo on 1x3", "why": "h1: it died"}
                 left = {**document, "runs": runs[:number] + runs[number + 1 :], "not_measured": [missing]}
                 with self.subTest(document["scenario"], number=number):

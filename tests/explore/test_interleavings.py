@@ -24,8 +24,8 @@ SEED = 1
 # The largest: how many scenarios of them are explored here, the same at each run. `make explore` explores all.
 SAMPLED = {
     "promote and delete and create again": 4,
-    "promote and promote": 10,
-    "promotion delete and help": 12,
+    "promote and promote": 4,
+    "promotion delete and help": 6,
     "transactions": 7,
 }
 

@@ -16,12 +16,12 @@ from tests.explore.scenario import Bounds
 from tests.explore.total import TOTAL
 
 SEED = 1
-WALKS = 2  # through each pair
-WHOLE, MOST = 40, 1500  # pairs, and how many states of each
-SCENARIOS, WHOLE_SCENARIOS = 300, 10  # of a client's own past, and of what it remembers: walked and explored
-OF_GROWN, WHOLE_OF_GROWN = 120, 5  # of each family of grown clients: walked and explored
-OF_TOTAL, WHOLE_OF_TOTAL = 200, 25  # of one order for all ensembles, on each kind of map: walked and explored
-THREES, WALKS_OF_THREE = 150, 6
+WALKS = 1  # through each pair
+WHOLE, MOST = 15, 1500  # pairs, and how many states of each
+SCENARIOS, WHOLE_SCENARIOS = 100, 5  # of a client's own past, and of what it remembers: walked and explored
+OF_GROWN, WHOLE_OF_GROWN = 40, 2  # of each family of grown clients: walked and explored
+OF_TOTAL, WHOLE_OF_TOTAL = 70, 8  # of one order for all ensembles, on each kind of map: walked and explored
+THREES, WALKS_OF_THREE = 100, 3
 WALKED = Bounds(longest=60)
 
 
