@@ -210,6 +210,9 @@ class OtherMovesError(ClusterMapError):
 class MoreEnsemblesError(Exception):
     """Reports that ensembles have come, to which this command is not connected."""
 
+    def __str__(self) -> str:
+        return "ensembles have come to the map"
+
 
 @dataclass
 class DirectoryMove:
@@ -279,7 +282,7 @@ class DirectoryMove:
                 tell(f"{shown(self.path)} stays where it is")
             else:
                 tell(f"{shown(self.path)} has moved, and the next command deletes what is on {move.source}")
-        except ClusterMapError as error:
+        except (ClusterMapError, MoreEnsemblesError) as error:
             tell(f"the next command ends what was begun: {error}")
 
     def _goes_on(self, known: ClusterMap) -> bool:
@@ -500,7 +503,13 @@ class DirectoryMove:
         move = move._replace(clients=max(1, self.sessions))
         # Clients with a session on other ensembles than the source need not hurry, so that no one else's need to.
         first = {name: self.clients[name] for name in (known.bootstrap, move.source)}
-        published = self._publish(known, lambda newest: newest if newest.move else newest.with_move(move), first)
+        try:
+            published = self._publish(
+                known, lambda newest: newest if newest.move else newest.with_move(move), first
+            )
+        except MoreEnsemblesError:
+            self.entered = ""
+            raise
         if published.move == move:
             return published
         self.entered = ""
@@ -651,9 +660,9 @@ class DirectoryMove:
         def leave(newest: ClusterMap) -> ClusterMap:
             nonlocal is_ours
             is_ours = newest.move is not None and newest.move.name == move.name
-            return newest.with_move(None) if is_ours else newest
+            return self._connected(newest).with_move(None) if is_ours else newest
 
-        self._publish(known, leave)
+        publish_on(self.clients, known, leave)
         if is_ours and self.entered == move.name:
             self.entered = ""
 

@@ -14,12 +14,14 @@ from unittest import mock
 
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from parkazoo.admin.directory_move import MoreEnsemblesError
+from parkazoo.admin.directory_move import DirectoryMove, MoreEnsemblesError
+from parkazoo.admin.identity import encode_identity
+from parkazoo.admin.rise import Rise
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import Create, Delete, SetData
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.pin import Pin, encode_pin
-from parkazoo.protocol.placement import MAP, fence_of, mirror_path
+from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT, fence_of, mirror_path
 from parkazoo.protocol.registration import registration_path
 from tests.admin.test_directory_move import (
     GROWN,
@@ -29,12 +31,14 @@ from tests.admin.test_directory_move import (
     OLD,
     PATH,
     PIN,
+    SESSIONS,
     WORKER,
     CrashError,
     MoveCase,
     StuckError,
     Worker,
 )
+from tests.fakes.ensemble import FakeAdminClient, FakeEnsemble
 
 PATIENCE = 2000  # sleeps of a command; no more are needed
 NEVER = 10_000  # more writes than a command makes
@@ -272,3 +276,60 @@ class TestMaps(BesideCase):
         for ensemble in self.ensembles.values():
             ensemble.between = between
         return count
+
+    def test_a_move_that_connects_again(self) -> None:
+        """An ensemble comes before each write."""
+        for number in range(MOST_WRITES):
+            with self.subTest(number):
+                self.begin(random.Random(number))
+                with self.worker_works(), self.before_write(number, self.come) as count:
+                    self.move_with_all()
+                if count[0] <= number:
+                    break
+                self.assert_whole("b")
+        self.assertGreater(number, 20)
+
+    def test_interrupted_when_an_ensemble_has_come(self) -> None:
+        """It ends, and does not connect again."""
+
+        def come() -> None:
+            self.come()
+            raise KeyboardInterrupt
+
+        for number in range(MOST_WRITES):
+            with self.subTest(number):
+                self.begin(random.Random(number))
+                has_ended = False
+                with self.worker_works(), self.before_write(number, come) as count, suppress(KeyboardInterrupt):
+                    self.move_with_all()
+                    has_ended = True
+                self.assertEqual(has_ended, count[0] <= number)
+                if has_ended:
+                    break
+                with self.worker_works():
+                    self.move_with_all()
+                self.assert_whole("b")
+        self.assertGreater(number, 20)
+
+    def come(self) -> None:
+        newer = self.published().with_ensembles({"c": "c:1"})
+        came = self.ensembles["c"] = FakeEnsemble(self.chance, ROOT, MIRRORS, FENCES, CLIENTS, fence_of(PATH))
+        came.write(Create(ENSEMBLE, encode_identity(newer, "c"), OPEN_ACL_UNSAFE, 0))
+        came.write(Create(MAP, b"", OPEN_ACL_UNSAFE, 0))
+        for each in self.ensembles.values():
+            each.write(SetData(MAP, newer.to_json(), -1))
+
+    def move_with_all(self) -> None:
+        """As a command does: it connects again when ensembles have come."""
+        rise = Rise({}, 5.0, self.told.append, lambda waiting: None, False, True, True)
+        move = DirectoryMove(PATH, "b", rise, lambda done, total: None)
+        while True:
+            session, known = next(SESSIONS), self.published()
+            clients = {name: FakeAdminClient(self.ensembles[name], name, session) for name in known.ensembles}
+            try:
+                move.run(known, clients)
+            except MoreEnsemblesError:
+                continue
+            finally:
+                self.end_session(session)
+            return
