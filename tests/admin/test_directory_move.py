@@ -262,6 +262,16 @@ class MoveCase(unittest.TestCase):
         for ensemble in self.ensembles.values():
             ensemble.before_write = lambda: None
 
+    def come(self) -> None:
+        """Ensemble c, which no epoch names."""
+        newer = self.published().with_ensembles({"c": "c:1"})
+        came = FakeEnsemble(self.chance, ROOT, MIRRORS, FENCES, CLIENTS, fence_of(PATH))
+        self.ensembles["c"] = came
+        came.write(Create(ENSEMBLE, encode_identity(newer, "c"), OPEN_ACL_UNSAFE, 0))
+        came.write(Create(MAP, b"", OPEN_ACL_UNSAFE, 0))
+        for each in self.ensembles.values():
+            each.write(SetData(MAP, newer.to_json(), -1))
+
     def register_an_old_client(self) -> None:
         data = encode_registration(WORKER + 1, {"version": "0.0.1", "host": "web8", "pid": 4712})
         registered = Create(registration_path(WORKER + 1), data, OPEN_ACL_UNSAFE, EPHEMERAL)
@@ -933,6 +943,13 @@ class TestRefused(MoveCase):
 
     def test_ensembles(self) -> None:
         self.refuse("^no ensemble of the map is called 'x'", "x")
+        self.come()
+        self.refuse("^no epoch names ensemble c yet, .*`parkazoo map grow` again", "c")
+        self.publish(self.published().with_epoch(dict.fromkeys([*NAMES, "c"], 1), ()))
+        with self.worker_works():
+            self.move("c")
+        self.assert_whole("c")
+        self.begin(random.Random(1))
         self.publish(GROWN.with_leaving("b"))
         self.refuse("^ensemble b is leaving, and takes no directory")
         self.publish(GROWN.with_leaving("b").without("b"))

@@ -15,13 +15,12 @@ from unittest import mock
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.admin.directory_move import DirectoryMove, MoreEnsemblesError
-from parkazoo.admin.identity import encode_identity
 from parkazoo.admin.rise import Rise
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import Create, Delete, SetData
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.pin import Pin, encode_pin
-from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, FENCES, MAP, MIRRORS, ROOT, fence_of, mirror_path
+from parkazoo.protocol.placement import MAP, fence_of, mirror_path
 from parkazoo.protocol.registration import registration_path
 from tests.admin.test_directory_move import (
     GROWN,
@@ -38,7 +37,7 @@ from tests.admin.test_directory_move import (
     StuckError,
     Worker,
 )
-from tests.fakes.ensemble import FakeAdminClient, FakeEnsemble
+from tests.fakes.ensemble import FakeAdminClient
 
 PATIENCE = 2000  # sleeps of a command; no more are needed
 NEVER = 10_000  # more writes than a command makes
@@ -310,14 +309,6 @@ class TestMaps(BesideCase):
                     self.move_with_all()
                 self.assert_whole("b")
         self.assertGreater(number, 20)
-
-    def come(self) -> None:
-        newer = self.published().with_ensembles({"c": "c:1"})
-        came = self.ensembles["c"] = FakeEnsemble(self.chance, ROOT, MIRRORS, FENCES, CLIENTS, fence_of(PATH))
-        came.write(Create(ENSEMBLE, encode_identity(newer, "c"), OPEN_ACL_UNSAFE, 0))
-        came.write(Create(MAP, b"", OPEN_ACL_UNSAFE, 0))
-        for each in self.ensembles.values():
-            each.write(SetData(MAP, newer.to_json(), -1))
 
     def move_with_all(self) -> None:
         """As a command does: it connects again when ensembles have come."""

@@ -48,6 +48,10 @@ def verify_target(known: ClusterMap, name: str) -> None:
         raise ClusterMapError(
             f"ensemble {name} is leaving, and takes no directory: `parkazoo map weight {name}=1` has it stay"
         )
+    if name in known.unused:  # `map abort` would take it out, reachable or not
+        raise ClusterMapError(
+            f"no epoch names ensemble {name} yet, so it carries no directory: run `parkazoo map grow` again"
+        )
     if name not in known.placement:
         raise ClusterMapError(f"ensemble {name} holds the map and nothing else: it can carry no znodes")
 
