@@ -228,7 +228,7 @@ class MovesInTurn:
         told: list[str] = []
         rise = replace(self.rise, tell=told.append, on_wait=lambda waiting: None, strangers_gone=True)  # is told
         with self._told(path):
-            DirectoryMove(path, to, rise, self.progress).rehearse(would_be, clients)
+            DirectoryMove(path, to, rise, self.progress, self.per_second).rehearse(would_be, clients)
             if told:
                 self.rise.tell(f"{shown(path)}: {told[0].partition('. ')[0]}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from unittest import TestCase, mock
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.admin import several_moves
+from parkazoo.admin.all_znodes import Pace
 from parkazoo.admin.clients import LostError, NoRightError
 from parkazoo.admin.directory_move import DirectoryMove
 from parkazoo.admin.moving import at_work
@@ -62,7 +64,9 @@ class SeveralCase(MoveCase):
         with mock.patch.object(self.worker, "works", lambda: None), super().worker_works(share):
             yield
 
-    def several(self, to: str | None = None, *, below: str = "", dry_run: bool = False) -> SeveralMoves:
+    def several(
+        self, to: str | None = None, *, below: str = "", dry_run: bool = False, per_second: float = math.inf
+    ) -> SeveralMoves:
         session = next(SESSIONS)
         clients = {name: FakeAdminClient(each, name, session) for name, each in self.ensembles.items()}
         rise = Rise({}, 5.0, self.told.append, lambda waiting: None, dry_run, True, True)
@@ -71,7 +75,7 @@ class SeveralCase(MoveCase):
         def connected(rise: Rise, known: ClusterMap) -> Iterator[object]:
             yield clients
 
-        moves = MovesInTurn(rise, lambda done, total: None)
+        moves = MovesInTurn(rise, lambda done, total: None, per_second)
         find = partial(moves.find_below, below, to) if below else partial(find_on, "a")
         with mock.patch.object(Rise, "connected", connected):
             try:
@@ -207,7 +211,10 @@ class TestSeveral(SeveralCase):
 
     def test_a_dry_run(self) -> None:
         before = {name: each.znodes for name, each in self.ensembles.items()}
-        self.assertEqual(self.several("b", below="/d", dry_run=True), SeveralMoves(2, {}))
+        with mock.patch("parkazoo.admin.moving.place.Pace", wraps=Pace) as pace:
+            found = self.several("b", below="/d", dry_run=True, per_second=1e6)
+        self.assertEqual(found, SeveralMoves(2, {}))
+        self.assertIn(mock.call(per_second=1e7), pace.mock_calls)  # looks keep to the rate
         self.assertEqual({name: each.znodes for name, each in self.ensembles.items()}, before)
         told = [("/d/x", 1), ("/d", 2)]
         self.assertEqual(self.told, [f"{path}: would copy {number} znodes from a to b" for path, number in told])
