@@ -524,7 +524,7 @@ class DirectoryMove:
         """Waits until all clients with a session there work by the newest map. Nobody is held meanwhile."""
         while True:
             go_on()
-            known = update_copies(self.clients, known.bootstrap).map
+            known = self._connected(update_copies(self.clients, known.bootstrap).map)
             waiting = find_behind({source: self.clients[source]}, known)
             if waiting is not None and not waiting.behind:
                 self.sessions = waiting.sessions
