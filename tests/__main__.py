@@ -46,10 +46,27 @@ ROOMS = ("protocol", "engine", "wire", "compat", "aio", "gateway", "structures",
 PURE = tuple(f"tests/{room}/test_*.py" for room in ROOMS)
 CLIENT = ("tests/live/test_client_*.py",)
 MAP = ("tests/live/test_map*.py",)
-# Of these each test is the same whatever waits and calls back.
-WITHOUT_HANDLER = tuple(
+# What a handler may change: it waits, calls back, locks or forks.
+OF_HANDLERS = tuple(
     f"tests/live/test_client_{name}.py"
-    for name in ("acl", "bad_input", "dictionary", "dictionary_snapshot", "order", "quorum", "transactions", "tree")
+    for name in (
+        "callbacks",
+        "dictionary_changes",
+        "fork",
+        "listeners",
+        "lock",
+        "moves",
+        "once",
+        "queue",
+        "reach",
+        "session",
+        "start",
+        "swept",
+        "waits",
+        "watch_recipes",
+        "watches",
+        "wire",
+    )
 )
 FAULTS = ("tests/faults/test_*.py", "tests/faults/judges/test_*.py", "tests/drills/test_*.py")
 SUITE = ("tests/kazoo_suite/suite.py",)
@@ -90,17 +107,11 @@ PARTS = {
     "client": Part("the client on real ensembles", CLIENT),
     "map": Part("the commands of the map on real ensembles", MAP),
     "live": Part("all else on real ensembles", ("tests/live/test_*.py",), without=CLIENT + MAP),
-    "gevent": Part(
-        "most of the part client with gevent's handler",
-        CLIENT,
-        {"PARKAZOO_TEST_HANDLER": "gevent"},
-        without=WITHOUT_HANDLER,
-    ),
+    "gevent": Part("what a handler may change, with gevent's", OF_HANDLERS, {"PARKAZOO_TEST_HANDLER": "gevent"}),
     "gevent-patched": Part(
         "the same, everything patched by gevent",
-        CLIENT,
+        OF_HANDLERS,
         {"PARKAZOO_TEST_HANDLER": "gevent-patched"},
-        without=WITHOUT_HANDLER,
     ),
     "faults": Part("servers and clients killed, frozen, cut off: a short run", FAULTS),
     "fuzz": Part("the same random calls on kazoo and on ParKazoo", ("tests/fuzz/test_*.py",)),
@@ -108,7 +119,9 @@ PARTS = {
     "bench": Part("the benchmarks, at a small size", ("tests/bench/test_*.py",)),
     "kazoo-3": Part("kazoo's own tests: ParKazooClient, 3 ensembles", SUITE, {"PARKAZOO_SUITE": "3"}),
     "kazoo-grown": Part("kazoo's own tests: a map of form grown", SUITE, {"PARKAZOO_SUITE": "grown"}),
-    "kazoo-1": Part("kazoo's own tests: ParKazooClient, 1 ensemble", SUITE, {"PARKAZOO_SUITE": "1"}),
+    "kazoo-1": Part(
+        "kazoo's own tests: ParKazooClient, 1 ensemble", SUITE, {"PARKAZOO_SUITE": "1"}, by_default=False
+    ),
     "kazoo-plain": Part(
         "kazoo's own tests: KazooClient, the control", SUITE, {"PARKAZOO_SUITE": "plain"}, by_default=False
     ),
