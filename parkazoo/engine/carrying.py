@@ -20,7 +20,8 @@ from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import OnAnswer, RequestPort, Runtime
 from parkazoo.engine.rewatching import AT_ONCE
 from parkazoo.kazoo_private import Exists, GetChildren2
-from parkazoo.protocol.past import CATCH_UP
+from parkazoo.protocol.outlasting import outlasts
+from parkazoo.protocol.past import CATCH_UP, REFUSED
 from parkazoo.protocol.placement import OURS, Directory, Place, logical
 from parkazoo.protocol.steps import ExistsForWatch, WireRequest
 from parkazoo.protocol.watches import DirectoryWatch
@@ -36,6 +37,18 @@ def moving_watches(port: RequestPort, old: str, is_native: bool) -> list[tuple[b
     of_data, of_children = port.data_watches(), port.child_watches()
     both = [*((False, *each) for each in of_data), *((True, *each) for each in of_children)]
     return [each for each in both if _moves(*each[:2], old, is_native)]
+
+
+def lose_outlasting(
+    port: RequestPort, watches: Sequence[tuple[bool, str, Watch]], lose: Callable[[Watch], None]
+) -> None:
+    """End the watches that outlast a connection: on the next one, nothing could be told of them any more.
+
+    :param watches: as :func:`moving_watches` returns them. :param lose: is called with each.
+    """
+    for is_of_children, path, watch in watches:
+        if outlasts(watch) and port.forget_watch(path, watch, is_of_children):
+            lose(watch)
 
 
 def _moves(is_of_children: bool, path: str, old: str, is_native: bool) -> bool:
@@ -74,6 +87,8 @@ class Carrying:
         self._stand_ins: dict[DirectoryWatch, None] = {}  # for what is not there; they look again
         self._under_way = 0
         self._seal = 0
+        if not driver.context.is_connected(old.ensemble):
+            self._lose_outlasting()
         if self._left():
             self._ask(self._from, CATCH_UP, self._have_heard)
         else:
@@ -88,10 +103,16 @@ class Carrying:
         return moving_watches(self._from, self._old.path, self._old == self._d.home)
 
     def _have_heard(self, answer: object) -> None:
-        """If the connection was lost in place of an answer, all that was left there has been told NONE."""
+        """If the connection was lost in place of an answer, all that was left there is told NONE."""
+        if not isinstance(answer, REFUSED):
+            self._lose_outlasting()
         self._rest += self._left()
         self._to.submit(CATCH_UP, None)  # it may be behind, and not show the copy
         self._ask(self._to, ExistsForWatch(self._new.path, None), self._have_seal)
+
+    def _lose_outlasting(self) -> None:
+        event = WatchedEvent(EventType.NONE, self._client_state(), None)
+        lose_outlasting(self._from, self._left(), lambda watch: self._runtime.deliver(watch, event))
 
     def _have_seal(self, answer: Any) -> None:
         if answer is None or isinstance(answer, Exception):

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Generic
 
 from kazoo.exceptions import ConnectionLoss
+from kazoo.protocol.states import EventType, WatchedEvent
 
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.form_change import POLL_S, FormChange
@@ -22,6 +23,7 @@ from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.standing import Standing
 from parkazoo.protocol.where.places import Places, by_first
+from parkazoo.types.znodes import Watch
 
 
 class Following(Generic[MemberT]):
@@ -62,6 +64,7 @@ class Following(Generic[MemberT]):
         self._is_stopping = is_stopping
         self._acknowledge = acknowledge
         self._part = part
+        self._client_state = client_state
         self._leave_plain = leave_plain
         self._parting: dict[str, int] = {}  # as operations know it, see :attr:`ClusterMap.parting`
         self._moves = Moves(runtime, driver, roster, client_state, self.go_on, is_stopping)
@@ -180,9 +183,13 @@ class Following(Generic[MemberT]):
         if older is Form.PLAIN:
             self._leave_plain()
             self._is_rewatching = True
-            Rewatching(self._driver, self._roster.members, self._runtime.call, self._have_rewatched)
+            members, call = self._roster.members, self._runtime.call
+            Rewatching(self._driver, members, call, self._lose_watch, self._have_rewatched)
         else:
             self.go_on()
+
+    def _lose_watch(self, watch: Watch) -> None:
+        self._runtime.deliver(watch, WatchedEvent(EventType.NONE, self._client_state(), None))
 
     def _have_rewatched(self) -> None:
         self._is_rewatching = False

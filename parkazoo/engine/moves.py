@@ -10,16 +10,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic
 
-from parkazoo.engine.carrying import Carrying, moving_watches
+from kazoo.protocol.states import EventType, WatchedEvent
+
+from parkazoo.engine.carrying import Carrying, lose_outlasting, moving_watches
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.holding import Holding
 from parkazoo.engine.owning import Owning
-from parkazoo.engine.ports import MemberT, Runtime
+from parkazoo.engine.ports import MemberT, RequestPort, Runtime
 from parkazoo.engine.roster import Roster
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.hold import Hold
 from parkazoo.protocol.moving import NATIVE, opening
 from parkazoo.protocol.placement import Directory, Place
+from parkazoo.types.znodes import Watch
 
 
 class Moves(Generic[MemberT]):
@@ -82,12 +85,14 @@ class Moves(Generic[MemberT]):
         """Whether nothing waits for the end of a move that the map says is over; else that is looked for.
 
         If the map is without it, the mark is gone, and the client has nothing where the children have been: the
-        command would have waited. So it does not look; the home may be away.
+        command would have waited. So it does not look; the home may be away. Watches that have outlasted the
+        connection there hear that.
         """
         holding, move = self._holding, cluster_map.move
         if holding is None or holding.hold.is_over:
             return True
         if move is None or move.name != holding.hold.moving.name:
+            self._lose_watches(holding)
             holding.end_without_look()
             self._forget_ephemerals(holding)
             return True
@@ -113,9 +118,17 @@ class Moves(Generic[MemberT]):
         holding = self._holding
         if holding is None or holding.hold.is_over:
             return False
+        return bool(self._watches_of(holding)[1])
+
+    def _watches_of(self, holding: Holding) -> tuple[RequestPort, list[tuple[bool, str, Watch]]]:
+        """Those where the children have been, and the port of that ensemble."""
         old, _ = self._places_of(holding)
-        is_native = holding.hold.moving.generation == NATIVE
-        return bool(moving_watches(self._roster.ports[old.ensemble], old.path, is_native))
+        port = self._roster.ports[old.ensemble]
+        return port, moving_watches(port, old.path, holding.hold.moving.generation == NATIVE)
+
+    def _lose_watches(self, holding: Holding) -> None:
+        event = WatchedEvent(EventType.NONE, self._client_state(), None)
+        lose_outlasting(*self._watches_of(holding), lambda watch: self._runtime.deliver(watch, event))
 
     def _places_of(self, holding: Holding) -> tuple[Place, Place]:
         """Where the children have been, and where they go."""

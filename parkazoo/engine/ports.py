@@ -181,7 +181,10 @@ class MemberPort(RequestPort, Protocol):
         """Drop the connection, on which that thread may have sent half a request."""
 
     def drop_watches(self, state: str) -> None:
-        """Call every watch with the event NONE and this KeeperState, once, and forget it."""
+        """Call every watch with the event NONE and this KeeperState, once, and forget it.
+
+        Some outlast a connection. They stay while the session does: if the state is CONNECTING.
+        """
 
     def read_map(self) -> None:
         """On the loop: read the copy of the map, and have its owner take it."""

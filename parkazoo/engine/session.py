@@ -572,7 +572,7 @@ class Session(Generic[MemberT]):
             self.add_watch(path, watcher, mode, reply)
 
     def drop_watches(self, state: str) -> None:
-        """Call every watch with the event NONE, once, and forget it.
+        """Have members drop their watches, see :meth:`parkazoo.engine.ports.MemberPort.drop_watches`.
 
         :param state: the KeeperState in the event: the client's, whatever the member's is.
         """

@@ -88,6 +88,31 @@ class AddWatch(_OfWatch):
         return True
 
 
+class _OfSingleWatches(NamedTuple):
+    zxid: int
+    data: tuple[str, ...]
+    missing: tuple[str, ...]
+    children: tuple[str, ...]
+
+
+class SetWatches(_OfSingleWatches):
+    """Has a server keep the watches of an earlier connection that come once, or tell what they have missed.
+
+    :param zxid: what came later was missed. :param data: paths of znodes that were there.
+    :param missing: paths of znodes that were not. :param children: paths of listed znodes.
+    """
+
+    __slots__ = ()
+    type = 101
+
+    def serialize(self) -> bytes:
+        return LONG.pack(self.zxid) + b"".join(map(_write_texts, self[1:]))
+
+    @classmethod
+    def deserialize(cls, bytes: bytes, offset: int) -> bool:
+        return True
+
+
 class _OfWatches(NamedTuple):
     zxid: int
     single: tuple[str, ...]

@@ -18,6 +18,7 @@ from kazoo.retry import KazooRetry
 
 from parkazoo.engine.ports import OnAnswer
 from parkazoo.kazoo_private import Exists, GetChildren, GetData, prefix_root
+from parkazoo.protocol.outlasting import outlasting
 from parkazoo.protocol.steps import DataAnswer
 from parkazoo.types.znodes import Watch, ZnodeStat
 
@@ -56,7 +57,10 @@ class Turns(Generic[FoundT]):
     :param ask: reads, and sets a watch; calls its argument with the result, or with an exception.
     :param call: calls the user's function with an event and a result.
     :param leave: ends the watcher.
+    :ivar is_watching: the last read has set a watch. If that is called, another read follows.
     """
+
+    is_watching = False
 
     def __init__(
         self,
@@ -85,6 +89,7 @@ class Turns(Generic[FoundT]):
         try:
             if not self.are_over:
                 turn.found = read()
+                self.is_watching = True
             if self.are_over:
                 self._leave()
             else:
@@ -117,12 +122,15 @@ class Turns(Generic[FoundT]):
             self._begin(turn)
 
     def connected(self) -> None:
-        """Ends the pause of a waiting turn, or reads again. If a stop lost the call of a turn, makes it now."""
+        """Ends the pause of a waiting turn, or reads again if no watch is set. If a stop lost the call of a turn,
+        makes it now.
+        """
         turn = self._turn
         if turn is None or not (self._ask_again(turn) or turn.stage == ASKING):
             if turn is not None and turn.stage == DUE:
                 self._dispatch(turn)
-            self.take(None)
+            if not self.is_watching:
+                self.take(None)
 
     def _next(self) -> WatcherTurn | None:
         """Returns the next turn, if there is one. The caller holds the lock."""
@@ -136,6 +144,7 @@ class Turns(Generic[FoundT]):
             self._ask(partial(self._answered, turn))
 
     def _answered(self, turn: WatcherTurn, found: FoundT | Exception) -> None:
+        self.is_watching = not isinstance(found, Exception)
         if self.are_over:  # the read has set a watch after the watcher left
             self._leave()
             self._end(turn)
@@ -193,6 +202,11 @@ class Stoppable:
     _watcher: Watch
 
     @property
+    def _watch(self) -> Watch:
+        """The function that is called with events."""
+        return self._watcher
+
+    @property
     def _stopped(self) -> bool:
         return self._turns.are_over
 
@@ -204,7 +218,7 @@ class Stoppable:
     def _leave(self) -> None:
         self._turns.end_all()
         self._client.remove_listener(self._session_watcher)
-        self._client.withdraw_watch(self._path, self._watcher)
+        self._client.withdraw_watch(self._path, self._watch)
 
 
 class DataWatch(Stoppable, KazooDataWatch):
@@ -258,11 +272,14 @@ class DataWatch(Stoppable, KazooDataWatch):
             return
         self._log_func_exception(data, stat, event)
 
+    @outlasting
     def _watcher(self, event: WatchedEvent) -> None:
         self._turns.take(event)
 
     def _session_watcher(self, state: str) -> None:
-        if state == KazooState.CONNECTED:
+        if state == KazooState.LOST:  # an event may have got lost with a stop
+            self._turns.is_watching = False
+        elif state == KazooState.CONNECTED:
             self._turns.connected()
 
 
@@ -286,7 +303,7 @@ class ChildrenWatch(Stoppable, KazooChildrenWatch):
 
     def _read_now(self) -> Names | None:
         try:
-            children = self._client.retry(self._client.get_children, self._path, self._watcher)
+            children = self._client.retry(self._client.get_children, self._path, self._watch)
         except NoNodeError:
             self._leave()
             return None
@@ -294,7 +311,7 @@ class ChildrenWatch(Stoppable, KazooChildrenWatch):
 
     def _ask(self, take: Callable[[Names | Exception], None]) -> None:
         path = prefix_root(self._client.chroot, self._path)
-        self._client._call(GetChildren(path, self._watcher), OnAnswer(partial(self._got, take)))
+        self._client._call(GetChildren(path, self._watch), OnAnswer(partial(self._got, take)))
 
     def _got(self, take: Callable[[Names | Exception], None], answer: list[str] | Exception) -> None:
         if isinstance(answer, NoNodeError):
@@ -322,6 +339,15 @@ class ChildrenWatch(Stoppable, KazooChildrenWatch):
             self._func = None
             self._leave()
 
+    @property
+    def _watch(self) -> Watch:
+        return self._watcher if self._allow_session_lost else self._watcher_of_connection
+
+    def _watcher_of_connection(self, event: WatchedEvent) -> None:
+        """As kazoo's: after a lost connection it hears of nothing more."""
+        self._watcher(event)
+
+    @outlasting
     def _watcher(self, event: WatchedEvent) -> None:
         if event.type != EventType.NONE:
             self._turns.take(event)
@@ -332,5 +358,6 @@ class ChildrenWatch(Stoppable, KazooChildrenWatch):
     def _session_watcher(self, state: str) -> None:
         if state in (KazooState.LOST, KazooState.SUSPENDED):
             self._watch_established = False
+            self._turns.is_watching &= state == KazooState.SUSPENDED  # an event may have got lost with a stop
         elif state == KazooState.CONNECTED and not self._watch_established:
             self._turns.connected()

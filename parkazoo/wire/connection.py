@@ -223,7 +223,10 @@ class MemberConnection:
         self._ro_mode = bool(exchange.accepted.read_only)
         self.report.connected(established.address, client._session_id)
         make_link = client.runtime.link_type
-        self._link = make_link(client, established, self._loop, self.logger, self._pinged, self._link_ended)
+        link = make_link(client, established, self._loop, self.logger, self._pinged, self._link_ended)
+        if not self._ro_mode:
+            link.send_first(client.kept_watches())  # before another thread sends
+        self._link = link
         try:
             self._tell(KeeperState.CONNECTED_RO if self._ro_mode else KeeperState.CONNECTED)
         finally:  # what that raises is no reason to leave a link that nobody reads

@@ -91,8 +91,8 @@ class SessionHolder(Protocol):
     def unchroot(self, path: str) -> str:
         """The user's name for a path in the result of a transaction."""
 
-    def register(self, request: WatchRequest) -> None:
-        """The server keeps the watch of this request."""
+    def register(self, request: WatchRequest, is_missing: bool = False) -> None:
+        """The server keeps the watch of this request. :param is_missing: its znode is not there."""
 
 
 class Exchange:
@@ -381,7 +381,7 @@ class Exchange:
         if code == NoNodeError.code and request.type == EXISTS_TYPE:
             exists: Exists = request  # type: ignore[assignment]  # by its number: a program may have its own class
             if exists.watcher:
-                self._client.register(exists)
+                self._client.register(exists, is_missing=True)
             if reply is not None:
                 reply.set(None)
             return

@@ -14,7 +14,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -109,6 +109,12 @@ class Link:
             self._loop.watch(self._sock, self._on_ready)
         except ValueError:  # some programs do that
             raise ConnectionDropped("the socket has been closed") from None
+
+    def send_first(self, requests: Sequence[tuple[WireRequest, Reply]]) -> None:
+        """Before it begins: these requests go before all that wait."""
+        with self.lock:
+            for request, reply in requests:
+                self._hand_over(self._exchange.request(request, reply, serialize(request)))
 
     def resume(self) -> None:
         """On the loop: take the arrived bytes, if the gate is open."""

@@ -29,7 +29,8 @@ from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
 from parkazoo.protocol.holdings import Holdings, leaves_ephemeral, leaves_watch
 from parkazoo.protocol.lasting_watch import LastingWatch
-from parkazoo.protocol.newer_requests import AddWatch, SetWatches2
+from parkazoo.protocol.newer_requests import AddWatch, SetWatches, SetWatches2
+from parkazoo.protocol.outlasting import outlasts
 from parkazoo.protocol.placement import MAP, directory_of_pin, shown
 from parkazoo.protocol.server_list import CONFIG, Server
 from parkazoo.protocol.states import CLOSED_ERRORS, CONNECTED_STATES, kazoo_state
@@ -42,6 +43,7 @@ from parkazoo.types.znodes import Watch, ZnodeStat
 from parkazoo.wire.backlog import Backlog
 from parkazoo.wire.connection import MemberConnection
 from parkazoo.wire.exchange import Pending
+from parkazoo.wire.kept_watches import KeptWatches
 from parkazoo.wire.lasting_table import LastingTable
 from parkazoo.wire.log import DiscreetLog
 from parkazoo.wire.own_read import OWN_PATHS, OwnRead
@@ -55,7 +57,7 @@ FAILURES = {  # for earlier requests; everywhere else it is ConnectionLoss, as w
     KeeperState.AUTH_FAILED: AuthFailedError,
     KeeperState.EXPIRED_SESSION: SessionExpiredError,
 }
-OWN_REQUESTS = (OwnRead, VersionLook, VersionRise)  # a lost connection costs nothing
+OWN_REQUESTS = (OwnRead, VersionLook, VersionRise, SetWatches)  # a lost connection costs nothing
 NO_SESSION: tuple[None, bytes] = (None, bytes(16))
 FINAL_STATES = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 ENDING_STATES = (KeeperState.EXPIRED_SESSION, *FINAL_STATES)
@@ -124,6 +126,7 @@ class Member:
         self._pending: deque[Pending] = deque()
         self._child_watchers: defaultdict[str, set[Watch]] = defaultdict(set)
         self._data_watchers: defaultdict[str, set[Watch]] = defaultdict(set)
+        self._kept = KeptWatches()
         self._lasting = LastingTable()
         self._lasting_are_lost = False  # and know it
         self.last_zxid = 0
@@ -395,8 +398,11 @@ class Member:
             return Subject("transaction", self.name)
         return Subject("" if path is None else shown(self.unchroot(directory_of_pin(path))), self.name)
 
-    def register(self, request: WatchRequest | AddWatch) -> None:
-        """The server keeps the watch of this request: it has answered."""
+    def register(self, request: WatchRequest | AddWatch, is_missing: bool = False) -> None:
+        """The server keeps the watch of this request: it has answered.
+
+        :param is_missing: the znode is not there.
+        """
         watcher = request.watcher
         if watcher is None or (isinstance(watcher, DirectoryWatch) and watcher.has_ended):  # it was looking again
             return
@@ -404,8 +410,11 @@ class Member:
             if isinstance(watcher, LastingWatch):
                 self._lasting.add(request.path, watcher)
                 return
-            is_child = isinstance(request, (GetChildren, GetChildren2))
-            (self._child_watchers if is_child else self._data_watchers)[request.path].add(watcher)
+            if isinstance(request, (GetChildren, GetChildren2)):
+                self._child_watchers[request.path].add(watcher)
+            else:
+                self._data_watchers[request.path].add(watcher)
+                (self._kept.missing.add if is_missing else self._kept.missing.discard)(request.path)
 
     def describe_troubles(self) -> str:
         """Each server, and why the last attempt to connect to it failed."""
@@ -428,6 +437,7 @@ class Member:
             self.runtime.monitor.tell(WatchFired(self.name, event.type))
         called: list[Watch] = []
         if event.type != EventType.CHILD:
+            self._kept.missing.discard(path)
             called += self._call_watches(self._data_watchers.pop(path, set()), event)
         if event.type in (EventType.CHILD, EventType.DELETED):
             called += self._call_watches(self._child_watchers.pop(path, set()), event)
@@ -437,15 +447,47 @@ class Member:
                     lasting.hear(path, event)
 
     def drop_watches(self, state: str) -> None:
-        """Call every watch with the event NONE and this KeeperState, once, and forget it."""
-        tables = self._child_watchers, self._data_watchers
-        self._child_watchers, self._data_watchers = defaultdict(set), defaultdict(set)
+        """See :meth:`parkazoo.engine.ports.MemberPort.drop_watches`."""
         event = WatchedEvent(EventType.NONE, state, None)
-        for table in tables:
-            for watchers in list(table.values()):
-                self._call_watches(watchers, event)
+        self._drop_single(event, is_end=state != KeeperState.CONNECTING)
         if self._lasting:
             self._drop_lasting(event)
+
+    def _drop_single(self, event: WatchedEvent, is_end: bool) -> None:
+        """:param is_end: those, too, that outlast a connection."""
+        tables = self._child_watchers, self._data_watchers
+        self._child_watchers, self._data_watchers = defaultdict(set), defaultdict(set)
+        dropped: list[set[Watch]] = []
+        for table, left in zip(tables, (self._child_watchers, self._data_watchers), strict=True):
+            for path, watchers in list(table.items()):
+                kept = set() if is_end else {each for each in list(watchers) if outlasts(each)}
+                if kept:
+                    left[path] = kept
+                dropped.append(watchers - kept)
+        self._kept.missing.intersection_update(self._data_watchers)
+        if is_end:
+            self._kept.forget()
+        for watchers in dropped:
+            self._call_watches(watchers, event)
+
+    def _drop_kept(self) -> None:
+        """No server can say what they have missed."""
+        if not self.owner.is_leaving:
+            self._drop_single(WatchedEvent(EventType.NONE, KeeperState.CONNECTING, None), is_end=True)
+
+    def kept_watches(self) -> list[tuple[SetWatches, Reply]]:
+        """A server has taken the session. These requests go before any other."""
+        if self.is_stopping or self.is_renewing or self.owner.is_leaving:
+            return []
+        tables = self._data_watchers, self._child_watchers
+        kept = ([path for path, each in list(table.items()) if any(map(outlasts, list(each)))] for table in tables)
+        return [(request, OnAnswer(self._have_kept)) for request in self._kept.requests(*kept)]
+
+    def _have_kept(self, answer: object) -> None:
+        if not isinstance(answer, Exception):
+            self._kept.answered()
+        elif not isinstance(answer, (ConnectionLoss, SessionExpiredError)):  # else it is tried again, or is over
+            self._drop_kept()
 
     def _drop_lasting(self, event: WatchedEvent) -> None:
         """Lasting watches end with the client's session alone. They hear when their connection is lost."""
@@ -503,6 +545,8 @@ class Member:
         for table in (self._child_watchers, self._data_watchers):
             if path in table and not table[path]:
                 del table[path]
+        if path not in self._data_watchers:
+            self._kept.missing.discard(path)
 
     def watches_on(self, path: str) -> list[Watch | LastingWatch]:
         """The watches on the data and on the children of a physical path."""
@@ -523,26 +567,33 @@ class Member:
             return
         if state == KeeperState.EXPIRED_SESSION and not self.owner.is_fatal(self):
             self._session_callback(KeeperState.CONNECTING)
+            self._drop_kept()
             self._forget_session()
             return
         if state == self._state:
             return
-        was_closed = self._state in CLOSED_ERRORS
+        before = self._state
+        if before == KeeperState.CONNECTED:
+            self._kept.lose(self.last_zxid)
         self._become(state)
         if state in CONNECTED_STATES:
             self._lose_patience()
             self._set_lasting()
             self.owner.member_changed(self, state)
+            if state == KeeperState.CONNECTED_RO:  # it may be behind, or cut off
+                self._drop_kept()
             return
         self.holdings.lost(request for request, *_ in self._pending)
         self._be_patient()
         self.owner.member_changed(self, state)
-        if state == KeeperState.CONNECTING and was_closed:  # a new session; the queue waits for it
+        if state == KeeperState.CONNECTING and before in CLOSED_ERRORS:  # a new session; the queue waits for it
             return
         self._fail(self._pending, state)
         self._fail(self.backlog, state)
         if not self.owner.is_leaving:  # otherwise they are called when the client starts again
             self.drop_watches(state)
+            if before == KeeperState.CONNECTED_RO:
+                self._drop_kept()
         if state in CLOSED_ERRORS:
             self._lose_patience()
             self._forget_session()

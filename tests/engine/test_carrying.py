@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unittest
+from types import SimpleNamespace
 from typing import Any
 
 from kazoo.exceptions import BadVersionError, ConnectionLoss, NoAuthError, NoNodeError
@@ -12,6 +13,7 @@ from parkazoo.engine.carrying import Carrying
 from parkazoo.engine.rewatching import AT_ONCE
 from parkazoo.kazoo_private import Exists, GetChildren2
 from parkazoo.protocol.holdings import leaves_watch
+from parkazoo.protocol.outlasting import outlasting
 from parkazoo.protocol.past import CATCH_UP
 from parkazoo.protocol.placement import PIN, Place, mirror_path
 from parkazoo.protocol.watches import DirectoryWatch
@@ -67,8 +69,15 @@ class Port:
         return request
 
 
+@outlasting
+def lasting(event: WatchedEvent) -> None:
+    """A watch that outlasts a connection."""
+
+
 class CarryingTest(unittest.TestCase):
     def setUp(self) -> None:
+        self.connected = {0, 1}
+        self.context = SimpleNamespace(is_connected=lambda ensemble: ensemble in self.connected)
         self.ports = [Port(), Port()]
         self.told: list[tuple[Any, WatchedEvent]] = []
         self.heard: list[int] = []
@@ -255,6 +264,38 @@ class TestCarrying(CarryingTest):
             self.setUp()
             self.begin_with(f"{OLD.path}/x", answer=answer)
             self.assertEqual(([event.type for _, event in self.told], self.is_over), ([kind], True))
+
+    def test_the_old_place_is_away(self) -> None:
+        """A watch that has outlasted the connection there has not heard of all, and cannot."""
+        self.connected = {1}
+        self.ports[0].data += [(f"{OLD.path}/x", lasting), ("/other", lasting)]
+        self.begin()
+        self.assertEqual(self.told, [(lasting, WatchedEvent(EventType.NONE, "CONNECTED", None))])
+        self.assertEqual((self.ports[0].data, self.is_over), ([("/other", lasting)], True))
+        self.assertEqual(self.ports[0].asked, [])
+
+    def test_the_old_place_is_lost(self) -> None:
+        """In place of an answer. What was left since then is carried."""
+        self.ports[0].data.append((f"{OLD.path}/x", lasting))
+        self.ports[0].child.append((OLD.path, lasting))
+        self.begin()
+        self.ports[0].data.append((f"{OLD.path}/y", print))
+        self.ports[0].answer(ConnectionLoss())
+        self.assertEqual(self.told, 2 * [(lasting, WatchedEvent(EventType.NONE, "CONNECTED", None))])
+        self.ports[1].answer(BadVersionError())
+        self.ports[1].answer(SEALED)
+        self.assertEqual([request.path for request, _ in self.ports[1].asked], [f"{NEW.path}/y"])
+        self.assertEqual((self.ports[0].data, self.ports[0].child), ([], []))
+
+    def test_one_that_outlasts_a_connection(self) -> None:
+        """It follows as the others do, if the old place has told all."""
+        self.ports[0].data.append((f"{OLD.path}/x", lasting))
+        self.begin()
+        self.ports[0].answer(BadVersionError())
+        self.ports[1].answer(BadVersionError())
+        self.ports[1].answer(SEALED)
+        self.ports[1].answer(STAT._replace(czxid=1, mzxid=1, pzxid=1))
+        self.assertEqual((self.ports[1].data, self.told), ([(f"{NEW.path}/x", lasting)], []))
 
     def test_native(self) -> None:
         """Pin and proof are nobody's, and data of the directory itself stays where it is."""

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any
 
 from kazoo.exceptions import ConnectionClosedError, ConnectionLoss
-from kazoo.protocol.states import KeeperState
+from kazoo.protocol.states import EventType, KeeperState
 
 from parkazoo.engine import gate
 from parkazoo.engine.form_change import MOST_POLLS, POLL_S
@@ -17,6 +17,7 @@ from parkazoo.engine.gate import Gate
 from parkazoo.engine.rewatching import AT_ONCE
 from parkazoo.kazoo_private import Exists, GetChildren
 from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.outlasting import outlasting
 from parkazoo.protocol.placement import MAP
 from tests.engine.test_session_growth import GrowthTest
 from tests.fakes.client import Client
@@ -273,6 +274,41 @@ class TestWatchesOfPlainMaps(FormTest):
         self.change(client, Form.TOLERANT)
         client.runtime.turn()
         self.assertEqual((client["a"].watches, self.epochs(client)), ([], [2]))
+
+    def rewatch(self) -> tuple[Client, list[str]]:
+        """A client that begins with it, and what a watch that outlasts connections is told."""
+        client, told = self.started(names="a"), list[str]()
+        lasting = outlasting(lambda event: told.append(event.type))
+        client["a"].watches = [("/d/missing", lasting), ("/missing", lasting), ("/d/missing", print)]
+        self.show(client.ensembles["a"])
+        return client, told
+
+    def assert_lost(self, client: Client, told: list[str]) -> None:
+        self.change(client, Form.TOLERANT)
+        client.runtime.turn()
+        client["a"].lose()
+        client.runtime.turn()
+        self.assertEqual([path for path, _ in client["a"].watches], ["/missing", "/d/missing"])
+        for call in client.runtime.dispatched:
+            call()
+        self.assertEqual(told, [EventType.NONE])
+
+    def test_lost_before_all_is_left(self) -> None:
+        """One that outlasts its connection hears of it: what it waits for may come elsewhere."""
+        client, told = self.rewatch()
+        client["a"].is_slow = True
+        self.assert_lost(client, told)
+
+    def test_lost_while_one_is_replaced(self) -> None:
+        client, told = self.rewatch()
+        answer = client.ensembles["a"].answer
+
+        def answer_once(request: Any) -> Any:
+            client["a"].is_slow = isinstance(request, Exists)
+            return answer(request)
+
+        client.ensembles["a"].answer = answer_once  # type: ignore[method-assign]
+        self.assert_lost(client, told)
 
     def test_said_when_they_are(self) -> None:
         client = self.started("ab")

@@ -15,12 +15,14 @@ from kazoo.exceptions import (
     NotReadOnlyCallError,
     SessionExpiredError,
 )
+from kazoo.protocol.states import EventType, WatchedEvent
 
 from parkazoo.engine.holding import MOST_LOOKS, MOST_PAUSE_S
 from parkazoo.engine.map_events import LATER_S, MOST_TURNS, TURN_S
 from parkazoo.kazoo_private import Create, Delete, Exists, GetData, SetData
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.moving import Moving, mark_of, old_mark_of
+from parkazoo.protocol.outlasting import outlasting
 from parkazoo.protocol.pin import encode_pin
 from parkazoo.protocol.placement import ENSEMBLE, MAP, PIN, mirror_path
 from parkazoo.protocol.steps import ask
@@ -332,6 +334,24 @@ class TestMoves(FormTest):
         left = [each for each in client.ensembles[self.target].seen if getattr(each, "watcher", None) is print]
         self.assertEqual([each.path for each in left], [f"{NEW}/x"])
         self.assertEqual((client[self.source].ephemerals, client[self.target].ephemerals), ([], [f"{NEW}/e"]))
+
+    def test_over_while_the_old_place_was_away(self) -> None:
+        """A watch that has outlasted the connection there would hear of nothing more."""
+        client, told = self.at_work(), list[WatchedEvent]()
+
+        @outlasting
+        def lasting(event: WatchedEvent) -> None:
+            told.append(event)
+
+        self.announce(client)
+        client[self.source].watches += [(f"{OLD}/x", lasting), ("/other", lasting)]
+        client[self.source].lose()
+        self.switch(client)
+        self.say(client, None)
+        self.assertEqual(client[self.source].watches, [("/other", lasting)])
+        for call in client.runtime.dispatched:
+            call()
+        self.assertEqual([event.type for event in told], [EventType.NONE])
 
     def test_watches_come_first(self) -> None:
         """No operation sees the new place before the watches of the old one have been told."""

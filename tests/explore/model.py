@@ -15,7 +15,14 @@ from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 from kazoo.security import OPEN_ACL_UNSAFE, Permissions
 
 from parkazoo.kazoo_private import Auth, RolledBackError, RuntimeInconsistency, Sync, Transaction
-from parkazoo.protocol.newer_requests import AddWatch, GetEphemerals, RemoveWatches, SetWatches2, WhoAmI
+from parkazoo.protocol.newer_requests import (
+    AddWatch,
+    GetEphemerals,
+    RemoveWatches,
+    SetWatches,
+    SetWatches2,
+    WhoAmI,
+)
 from parkazoo.protocol.placement import above, logical
 from tests.explore.answers import freeze
 from tests.explore.znodes import (
@@ -99,6 +106,9 @@ class Model:
         """
         if isinstance(request, AddWatch):
             self.watches |= {Watch(who, ensemble, LASTING[request.mode], request.path)}
+            return True
+        if isinstance(request, SetWatches):
+            self._set_watches(ensemble, request, who)
             return True
         if isinstance(request, SetWatches2):
             for kind, paths in zip(LASTING, (request.single, request.recursive), strict=True):
@@ -190,6 +200,26 @@ class Model:
             if event is not None and znode is not None:
                 self._fire(watch.ensemble, event, watch.path, znode, watch.who)
                 break
+
+    def _set_watches(self, ensemble: int, request: SetWatches, who: Who) -> None:
+        """As a server does that has no lag: tell what came after a zxid, and keep the other watches."""
+        nodes, zxid = self.nodes[ensemble], request.zxid
+        missed: list[tuple[str, str, str | None]] = []
+        for path in request.data:
+            znode = nodes.get(path)
+            event = EventType.DELETED if znode is None else EventType.CHANGED if znode.mzxid > zxid else None
+            missed.append(("data", path, event))
+        missed += [("data", path, EventType.CREATED if path in nodes else None) for path in request.missing]
+        for path in request.children:
+            znode = nodes.get(path)
+            event = EventType.DELETED if znode is None else EventType.CHILD if znode.pzxid > zxid else None
+            missed.append(("child", path, event))
+        for kind, path, event in missed:
+            znode = nodes.get(path)
+            if event is None:
+                self.watches |= {Watch(who, ensemble, kind, path)}
+            elif znode is None or who.may(Permissions.READ, znode):
+                self.on_event(who, ensemble, WatchedEvent(event, KeeperState.CONNECTED, path))
 
     def _fire(self, ensemble: int, event: str, path: str, znode: Znode, only: Who | None = None) -> None:
         """Watches are used up, but a client that may not read the znode gets no event."""

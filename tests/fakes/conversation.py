@@ -84,8 +84,8 @@ class Conversation:
     def unchroot(self, path: str) -> str:
         return f"unchrooted {path}"
 
-    def register(self, request: Any) -> None:
-        self.told.append(("watch", request.path))
+    def register(self, request: Any, is_missing: bool = False) -> None:
+        self.told.append(("watch on nothing" if is_missing else "watch", request.path))
 
     def _read_event(self, data: bytes, offset: int) -> None:
         kind, _ = int_int_struct.unpack_from(data, offset)

@@ -43,6 +43,7 @@ from parkazoo.protocol.newer_requests import (
     CreateTTL,
     GetEphemerals,
     RemoveWatches,
+    SetWatches,
     SetWatches2,
     WhoAmI,
 )
@@ -100,11 +101,12 @@ class Reader:
                 operations.append(self.request(each))
         if kind == WhoAmI.type:
             return WhoAmI()
-        if kind == SetWatches2.type:
+        if kind in (SetWatches.type, SetWatches2.type):
             (zxid,) = LONG.unpack_from(self._data)
             self._at = LONG.size
-            lists = [tuple(self.text() for _ in range(self.number())) for _ in range(5)]
-            return SetWatches2(zxid, *lists[3:])
+            is_single = kind == SetWatches.type
+            lists = [tuple(self.text() for _ in range(self.number())) for _ in range(3 if is_single else 5)]
+            return SetWatches(zxid, *lists) if is_single else SetWatches2(zxid, *lists[3:])
         path = self.text()
         if kind in (Create.type, Create2.type):
             return KINDS[kind](path, self.buffer(), self.acls(), self.number())
@@ -132,6 +134,8 @@ class Ensembles:
 
     :ivar away: ensembles that take no connection; :meth:`cut` ends those that they have.
     :ivar mute: ensembles that do what they are asked, and say nothing.
+    :ivar read_only: ensembles whose servers say that they can only read.
+    :ivar hear: called with each request before it is executed.
     :ivar strike: called with session and ensemble before each request is executed, and again after it, before its
         answer is sent.
     """
@@ -140,7 +144,9 @@ class Ensembles:
         self.names = NAMES[:count]
         self.away: set[int] = set()
         self.mute: set[int] = set()
+        self.read_only: set[int] = set()
         self.requests: list[Any] = []
+        self.hear: Callable[[Any], None] = lambda request: None
         self.strike: Callable[[int, int], None] = lambda session, ensemble: None
         self._form = form
         self._tls = tls
@@ -234,7 +240,7 @@ class Ensembles:
         self._alive.add(session)
         self.drop(session, ensemble)  # it goes on here
         self._writers[session, ensemble] = writer
-        writer.write(said.accepted(session, time_out_ms))
+        writer.write(said.accepted(session, time_out_ms, ensemble in self.read_only))
         who = Who(owners=(session,) * 5)
         left = self.model.watches  # by an earlier connection: servers forget them with that
         self.model.watches = frozenset(each for each in left if (each.who, each.ensemble) != (who, ensemble))
@@ -260,6 +266,7 @@ class Ensembles:
             return said.framed(REPLY.pack(xid, zxid, 0))
         request = Reader(body).request(kind)
         self.requests.append(request)
+        self.hear(request)
         answer = self.model.execute(ensemble, request, who)
         if kind in (Create2.type, CreateTTL.type, CreateContainer.type) and isinstance(answer, str):
             answer = answer, self.model.nodes[ensemble][answer].stat

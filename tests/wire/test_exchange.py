@@ -288,7 +288,7 @@ class TestAnswers(unittest.TestCase):
         conversation.exchange.receive(data_answer(1, b"x") + answer(2, code=no_node) + answer(3, code=no_node))
         conversation.exchange.receive(answer(4, code=no_node))
         self.assertEqual(conversation.told[0], ("watch", "/a"))
-        self.assertEqual(conversation.told[2:4], [("watch", "/b"), (1, None)])
+        self.assertEqual(conversation.told[2:4], [("watch on nothing", "/b"), (1, None)])
         self.assertEqual(conversation.told[4:], [(2, NoNodeError, "/c (ensemble a)"), (3, None)])
 
     def test_a_programs_own_class(self) -> None:
@@ -300,7 +300,7 @@ class TestAnswers(unittest.TestCase):
         conversation = Conversation().open()
         conversation.ask(OwnExists("/a", conversation))
         conversation.exchange.receive(answer(1, code=NoNodeError.code))
-        self.assertEqual(conversation.told, [("watch", "/a"), (0, None)])
+        self.assertEqual(conversation.told, [("watch on nothing", "/a"), (0, None)])
 
     def test_errors(self) -> None:
         conversation = Conversation().open()

@@ -28,12 +28,13 @@ def framed(body: bytes) -> bytes:
     return size + body
 
 
-def accepted(session: int, time_out_ms: int) -> bytes:
+def accepted(session: int, time_out_ms: int, is_read_only: bool = False) -> bytes:
     """The answer to Connect.
 
     :param session: 0 if it has expired.
     """
-    return framed(CONNECTED.pack(0, time_out_ms if session else 0, session) + framed(bytes(16)) + bytes(1))
+    head = CONNECTED.pack(0, time_out_ms if session else 0, session)
+    return framed(head + framed(bytes(16)) + bytes([is_read_only]))
 
 
 def event(told: WatchedEvent) -> bytes:
