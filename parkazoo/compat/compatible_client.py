@@ -41,6 +41,7 @@ from parkazoo.recipe.lock import Lock, ReadLock, Semaphore, WriteLock
 from parkazoo.recipe.partitioner import SetPartitioner
 from parkazoo.recipe.party import Party, ShallowParty
 from parkazoo.recipe.queue import LockingQueue, Queue
+from parkazoo.recipe.tree_cache import TreeCache as _TreeCache
 from parkazoo.recipe.waits import Waits
 from parkazoo.recipe.watchers import ChildrenWatch, DataWatch
 from parkazoo.types import ACLs, AddWatchMode, KazooRetry, handlers
@@ -193,6 +194,10 @@ class CompatibleClient(NewerCalls):
         self._retry = self.new_retry(self.waits.pause)
         for recipe in RECIPES:
             setattr(self, recipe.__name__, partial(recipe, self))
+
+    def TreeCache(self, path: str) -> _TreeCache:
+        """See :class:`parkazoo.recipe.tree_cache.TreeCache`."""
+        return _TreeCache(self, path)
 
     def Spread(self, path: str, buckets: int) -> _Spread:
         """See :class:`parkazoo.recipe.buckets.Spread`."""

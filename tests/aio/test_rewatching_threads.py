@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kazoo.protocol.states import Callback, KazooState
+from kazoo.recipe.cache import TreeCache, TreeEvent
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo import ParKazooClient
@@ -261,3 +262,80 @@ class TestChildrenWatch(RewatchingCase):
         await self.lose()
         self.change(Create("/d/x", b"", OPEN_ACL_UNSAFE, 0))
         self.assertEqual((await self.back(), self.told), ([], []))
+
+
+class TestTreeCache(RewatchingCase):
+    async def cache(self) -> Any:
+        cache = self.zk.TreeCache("/d")
+        cache.listen(
+            lambda event: self.told.append((event.event_type, event.event_data and event.event_data.path))
+        )
+        await self.call(cache.start)
+        self.addAsyncCleanup(self.call, cache.close)
+        await until(lambda: (TreeEvent.INITIALIZED, None) in self.told, "it is read")
+        await self.call(self.settle)
+        self.told.clear()
+        return cache
+
+    async def test_nothing_has_changed(self) -> None:
+        cache = await self.cache()
+        for _ in range(2):
+            await self.lose()
+            (request,) = await self.back()
+            self.assertEqual({*request.data}, {"/d", *PATHS})
+            self.assertEqual({*request.children}, {"/d", *PATHS})
+        await until(lambda: len(self.told) == 4, "its events")
+        of_connection = [(TreeEvent.CONNECTION_SUSPENDED, None), (TreeEvent.CONNECTION_RECONNECTED, None)]
+        self.assertEqual(self.told, 2 * of_connection)
+        self.change(SetData(PATHS[3], b"1", -1))
+        await until(lambda: cache.get_data(PATHS[3]).data == b"1", "a change")
+
+    async def test_some_have_changed(self) -> None:
+        cache = await self.cache()
+        await self.lose()
+        self.change(SetData(PATHS[3], b"1", -1))
+        self.change(Delete(PATHS[5], -1))
+        self.change(Create(f"{PATHS[7]}/x", b"2", OPEN_ACL_UNSAFE, 0))
+        requests = await self.back()
+        await until(lambda: cache.get_data(f"{PATHS[7]}/x") is not None, "it is read")
+        self.assertEqual((cache.get_data(PATHS[3]).data, cache.get_data(PATHS[5])), (b"1", None))
+        read = {each.path for each in requests[1:]}
+        self.assertEqual(read, {"/d", PATHS[3], PATHS[7], f"{PATHS[7]}/x"})
+
+    async def test_reads_without_an_answer(self) -> None:
+        """What could not be read is read, and no more than that."""
+        cache = await self.cache()
+
+        def hush(request: Any) -> None:
+            if isinstance(request, GetData):
+                self.cluster.mute.add(0)
+
+        self.cluster.hear = hush
+        self.change(SetData(PATHS[3], b"1", -1))
+        await until(lambda: self.cluster.mute, "it reads")
+        await self.lose()
+        self.cluster.hear = lambda request: None
+        self.cluster.mute.clear()
+        requests = await self.back()
+        self.assertEqual([getattr(each, "path", None) for each in requests], [None, PATHS[3]])
+        await until(lambda: cache.get_data(PATHS[3]).data == b"1", "it is read")
+
+    async def test_a_lost_session(self) -> None:
+        cache = await self.cache()
+        self.states.clear()
+        self.cluster.expire(0)
+        self.change(SetData(PATHS[3], b"1", -1))
+        await until(lambda: (TreeEvent.INITIALIZED, None) in self.told, "it is read again")
+        self.assertEqual(cache.get_data(PATHS[3]).data, b"1")
+
+    async def test_one_of_kazoo_s_own(self) -> None:
+        """It reads all, as with kazoo."""
+        cache = TreeCache(self.zk, "/d")
+        await self.call(cache.start)
+        self.addAsyncCleanup(self.call, cache.close)
+        await until(lambda: len(cache.get_children("/d", ())) == len(PATHS), "it is read")
+        await self.call(self.settle)
+        await self.lose()
+        self.change(SetData(PATHS[3], b"1", -1))
+        await self.back()
+        await until(lambda: cache.get_data(PATHS[3]).data == b"1", "a change")

@@ -370,6 +370,9 @@ def changed_by(data: bytes | None, stat: ZnodeStat | None, event: WatchedEvent |
 def children(names: list[str]) -> None: ...
 
 
+cache = zk.TreeCache("/a")
+cache.start()
+zk.TreeCache()  # E: call-arg
 zk.ChildrenWatch("/a", lambda names, event: None, send_event=True)
 zk.DataWatch("/a", 3)  # E: arg-type
 zk.ChildrenWatch("/a", func=3)  # E: arg-type
