@@ -281,6 +281,7 @@ class DirectoryMove:
                 self._leave(known, move)
                 tell(f"{shown(self.path)} stays where it is")
             else:
+                self._publish(known, lambda newest: _switched(newest, move))  # for the watches of clients
                 tell(f"{shown(self.path)} has moved, and the next command deletes what is on {move.source}")
         except (ClusterMapError, MoreEnsemblesError) as error:
             tell(f"the next command ends what was begun: {error}")
@@ -844,4 +845,6 @@ def is_at(move: str, data: bytes | None) -> bool:
 
 
 def _switched(newest: ClusterMap, move: Moving) -> ClusterMap:
-    return newest.with_move(move._replace(has_switched=True)) if newest.move == move else newest
+    """The map that says so; the same if it is another move's, or says it already."""
+    is_told = newest.move != move or move.has_switched
+    return newest if is_told else newest.with_move(move._replace(has_switched=True))

@@ -471,8 +471,11 @@ class TestEnds(MoveCase):
                 last = self.told[-1] if self.told else "/d stays where it is"
                 (end,) = (each for each in ends if each in last)
                 ends[end] += 1
+                move = self.published().move
                 if end == "stays where it is":
                     self.assert_whole("a")
+                elif move is not None:  # clients take their watches there
+                    self.assertTrue(move.has_switched)
                 with self.worker_works():
                     self.move()
                 self.assert_whole("b")
