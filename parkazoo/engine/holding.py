@@ -2,7 +2,7 @@
 
 It looks again and again, and leaves no watch: by that the ensemble of the home would matter, and its event would
 wait behind the program's callbacks. A client that holds nothing does not look before the map says that the
-directory has moved.
+directory has moved; but now and then if it has watches there, for the command may have died before it said so.
 """
 
 from __future__ import annotations
@@ -54,10 +54,15 @@ class Holding:
         self._since = 0  # their count then
         self._looks = 0  # since operations are held
         self._pause_s = FIRST_PAUSE_S
-        self._is_looking = False
+        self._is_looking = self._is_wanted = False
 
     def find_end(self) -> None:
         """Look until the move has ended. Whoever holds operations for long calls it off."""
+        self._is_wanted = True
+        self.look()
+
+    def look(self) -> None:
+        """Look once whether the move has ended."""
         if not self._is_looking and not self.hold.is_over:
             self._is_looking = True
             self._look()
@@ -113,6 +118,9 @@ class Holding:
                 else:
                     self.end()
                 return
+        if not self._is_wanted:
+            self._is_looking = False
+            return
         self._looks = self._looks + 1 if self.hold.has_any else 0
         self._runtime.call_later(self._pause_s, self._look)
         self._pause_s = min(2 * self._pause_s, MOST_PAUSE_S)

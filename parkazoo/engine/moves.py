@@ -24,6 +24,8 @@ from parkazoo.protocol.moving import NATIVE, opening
 from parkazoo.protocol.placement import Directory, Place
 from parkazoo.types.znodes import Watch
 
+UNTOLD_S = 10.0  # no command needs so long to say how a hold has ended
+
 
 class Moves(Generic[MemberT]):
     """Begins and ends with the map's entry of a move. All of it is on the loop.
@@ -71,6 +73,7 @@ class Moves(Generic[MemberT]):
             self._holding = Holding(
                 self._runtime, self._driver, move, self._carry, self._have_ended, self._is_stopping
             )
+            self._await_untold(self._holding)
         return None if self._holding is None else self._holding.hold
 
     def end(self) -> None:
@@ -100,6 +103,16 @@ class Moves(Generic[MemberT]):
             return True
         holding.find_end()
         return False
+
+    def _await_untold(self, holding: Holding) -> None:
+        self._runtime.call_later(UNTOLD_S, partial(self._look_untold, holding))
+
+    def _look_untold(self, holding: Holding) -> None:
+        """The children may have moved, and the map does not say so: watches where they have been tell nothing."""
+        if holding is self._holding and not holding.hold.is_over and not self._is_stopping():
+            if self.has_watches:
+                holding.look()
+            self._await_untold(holding)
 
     def _have_ended(self) -> None:
         """Operations have gone on."""

@@ -19,6 +19,7 @@ from kazoo.protocol.states import EventType, WatchedEvent
 
 from parkazoo.engine.holding import MOST_LOOKS, MOST_PAUSE_S
 from parkazoo.engine.map_events import LATER_S, MOST_TURNS, TURN_S
+from parkazoo.engine.moves import UNTOLD_S
 from parkazoo.kazoo_private import Create, Delete, Exists, GetData, SetData
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.moving import Moving, mark_of, old_mark_of
@@ -226,6 +227,37 @@ class TestMoves(FormTest):
         self.assertEqual(self.looks(client), 1)
         self.say(client, None)
         self.assert_said(client, 5)
+
+    def test_the_command_dies_behind_the_switch(self) -> None:
+        """The map does not say that the children have moved. Who has watches there finds out."""
+        for is_watched in (True, False):
+            with self.subTest(is_watched=is_watched):
+                client = self.at_work()
+                self.announce(client)
+                if is_watched:
+                    client[self.source].watches.append((f"{OLD}/x", print))
+                client.runtime.turn(3 * UNTOLD_S)
+                self.assertIn(self.looks(client), range(1, 5) if is_watched else [0])
+                self.switch(client)
+                client.runtime.turn(2 * UNTOLD_S)
+                self.assertEqual(client[self.source].watches, [])
+                left = [each for each in client.ensembles[self.target].seen if hasattr(each, "watcher")]
+                self.assertEqual([each.path for each in left if each.watcher], [f"{NEW}/x"] * is_watched)
+                self.assertEqual(self.get(client).value[0], b"new")
+                self.assert_said(client, 3)
+
+    def test_held_while_it_looks_for_its_watches(self) -> None:
+        """It goes on looking, and loses patience."""
+        client = self.at_work()
+        self.announce(client)
+        client[self.source].watches.append((f"{OLD}/x", print))
+        client[self.home].is_slow = True
+        client.runtime.turn(UNTOLD_S)
+        held = self.get(client)
+        client[self.home].is_slow = False
+        self.ask(client, self.home)
+        client.runtime.turn(PATIENCE_S)
+        self.assertEqual((held.value[0], MARK in self.data), (b"old", False))
 
     def test_a_join_beside_it(self) -> None:
         """What waits for it goes on: it cannot use the place of before."""

@@ -11,6 +11,7 @@ from kazoo.protocol.states import WatchedEvent
 
 from parkazoo.engine.form_change import POLL_S
 from parkazoo.engine.holding import MOST_PAUSE_S
+from parkazoo.engine.moves import UNTOLD_S
 from parkazoo.protocol.server_list import Server
 from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.wire.attempt import ConnectAttempt
@@ -145,7 +146,7 @@ class Runtime:
             self.looks.append(call)
         elif delay_s <= MOST_PAUSE_S:
             self.holds.append(call)
-        else:
+        elif delay_s != UNTOLD_S:  # else it would look as one that holds
             self.give_up = call
         return self
 
