@@ -226,6 +226,7 @@ class DirectoryMove:
     :ivar held_s: when the hold of a move began, by this machine's clock.
     :ivar begun: the move whose copy, or old place, this command writes to.
     :ivar entered: the move that this command has put into the map, until it takes it out.
+    :ivar given_up: the move that this command itself has called off last.
     :ivar reasons: why moves were called off.
     :ivar sessions: how many the source had, when all were waited for last.
     """
@@ -242,6 +243,7 @@ class DirectoryMove:
     held_s: dict[str, float] = field(default_factory=dict)
     begun: Moving | None = None
     entered: str = ""
+    given_up: str = ""
     reasons: list[str] = field(default_factory=list)
     sessions: int = 0
     is_waiting: bool = False
@@ -568,7 +570,10 @@ class DirectoryMove:
             return
         if reason is None:
             reason = _CalledOffError(NOT_HELD)
-        is_aborted = self.entered == move.name and self._is_taken_back(move)
+        is_other = self.entered == move.name and self.given_up != move.name
+        is_aborted = is_other and self._is_taken_back(move)
+        if not is_aborted:
+            self.given_up = move.name
         self.rise.tell(f"called off after {held_ms:.0f} ms: {reason}")
         self._give_up(known, move, home)
         if isinstance(reason, ClusterMapError) and not isinstance(reason, NotExactError):

@@ -14,6 +14,7 @@ from unittest import mock
 
 from kazoo.security import OPEN_ACL_UNSAFE
 
+from parkazoo.admin import directory_move
 from parkazoo.admin.directory_move import DirectoryMove, MoreEnsemblesError
 from parkazoo.admin.rise import Rise
 from parkazoo.errors import ClusterMapError
@@ -309,6 +310,28 @@ class TestMaps(BesideCase):
                     self.move_with_all()
                 self.assert_whole("b")
         self.assertGreater(number, 20)
+
+    def test_called_off_when_an_ensemble_has_come(self) -> None:
+        """It tries again: it has called the move off itself, because a client was not ready."""
+        came: list[int] = []
+
+        def between() -> None:
+            if self.published().move is None or came:
+                self.worker.goes_on()
+
+        def before_write() -> None:
+            move = self.published().move
+            if move is not None and not self.worker.is_held(move) and not came:
+                came.append(1)
+                directory_move.HOLD_S = 10.0
+                self.come()
+
+        for ensemble in self.ensembles.values():
+            ensemble.between, ensemble.before_write = between, before_write
+        with mock.patch.object(directory_move, "HOLD_S", 0.0):
+            self.move_with_all()
+        self.assertEqual(came, [1])
+        self.assert_whole("b")
 
     def move_with_all(self) -> None:
         """As a command does: it connects again when ensembles have come."""
