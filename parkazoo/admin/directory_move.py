@@ -513,6 +513,10 @@ class DirectoryMove:
         except MoreEnsemblesError:
             self.entered = ""
             raise
+        except LostError:
+            if read_primary(self.clients[known.bootstrap]).map.last_move != move.name:
+                self.entered = ""
+            raise
         if published.move == move:
             return published
         self.entered = ""

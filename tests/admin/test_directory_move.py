@@ -547,6 +547,26 @@ class TestEnds(MoveCase):
                     self.move()
                 self.assert_whole("b")
 
+    def test_the_map_was_not_published(self) -> None:
+        """The connection was lost before: it begins again, for nobody has called the move off."""
+        lost: list[int] = []
+        bootstrap = self.ensembles["h"]
+
+        def lose() -> None:
+            is_next = any(name.endswith(".move") for name in self.home.znodes[PIN].children)
+            if is_next and self.published().move is None and not lost:
+                lost.append(1)
+                bootstrap.lost = 1.0
+
+        def between() -> None:
+            bootstrap.lost = 0.0
+
+        with self.worker_works(), mock.patch.object(bootstrap, "chance", mock.Mock(random=lambda: 0.0)):
+            bootstrap.before_write, bootstrap.between = lose, between
+            self.move()
+        self.assertEqual(lost, [1])
+        self.assert_whole("b")
+
     def comes_to_its_end(self) -> bool:
         try:
             self.move()
