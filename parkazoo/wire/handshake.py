@@ -190,11 +190,11 @@ def _open_session(
         yield Limit(limit_s, f"no answer to the registration of the session within {limit_s:.1f} s")
         asked_s = time.monotonic()
         answer, copy, config = yield from _register(attempt, exchange, member.owner.registration(member, session))
-        member.registered(session, answer)
         _verify(member.owner.take_copy(member, copy, str(address)))
         if not isinstance(answer, Exception):
             yield from _verify_place(member, address, session, record, authenticate, attempt)
         _verify(member.owner.unready(member))
+        member.registered(session, answer)  # not before: a session that is resumed is asked again if it is ready
     if config is not None:
         member.owner.take_config(member, config)
     exchange.open()

@@ -289,10 +289,10 @@ class Member:
             ensemble.answer(SetData(create.path, create.data, -1))
         if ensemble.loses_registrations:
             return ConnectionLoss()
-        self.registered.append(session_id)
         trouble = self._owner.take_copy(self, ensemble.read(MAP), address)
         trouble = trouble or self._owner.unready(self)
         if trouble is None:
+            self.registered.append(session_id)
             self.read_config(ensemble)
         return trouble
 

@@ -122,6 +122,16 @@ class TestQuestions(ConnectTest):
             self.assertEqual([data for data, _ in self.owner.copies], [b"map"])
             self.assertTrue(member.has_ephemerals)
 
+    def test_another_client_s_session_that_is_not_ready(self) -> None:
+        """As a new session, which begins again: each attempt registers it, and asks whether it is ready."""
+        troubles = iter([OtherSession("older requests"), OtherSession("older requests")])
+        owner = {"unready": lambda member: next(troubles, None)}
+        with self.connecting(good, good, good, client_id=(SESSION, PASSWORD), owner=owner):
+            self.wait_for(CONNECTED)
+            self.assertEqual([peer.session for peer in self.server.peers], [SESSION] * 3)
+            for peer in self.server.peers:
+                self.assertEqual(asked(peer), [ENSEMBLE, Create.type, MAP, CONFIG])
+
     def test_it_may_not_register(self) -> None:
         """The log says so; the next connection tries again."""
         may_break = threading.Event()
