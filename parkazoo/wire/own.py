@@ -21,7 +21,7 @@ PLACES = (
     "kazoo.recipe.lock.",
     "kazoo.recipe.watchers.PatientChildrenWatch.",
 )
-OF_USERS = ("parkazoo.recipe.buckets._OneWatch.",)  # calls the user's
+OF_USERS = ("parkazoo.recipe.bucket_names.OneWatch.",)  # calls the user's
 
 
 def is_own(call: Callable[..., object]) -> bool:

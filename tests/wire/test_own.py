@@ -5,7 +5,7 @@ from __future__ import annotations
 import pkgutil
 import unittest
 
-from parkazoo.recipe.buckets import _OneWatch
+from parkazoo.recipe.bucket_names import OneWatch
 from parkazoo.wire.own import OF_USERS, PLACES, is_own
 
 
@@ -16,4 +16,4 @@ class TestOwn(unittest.TestCase):
                 pkgutil.resolve_name(name.rstrip("."))
 
     def test_a_watch_on_all_buckets_is_the_users(self) -> None:
-        self.assertFalse(is_own(_OneWatch(print, None)))  # type: ignore[arg-type]  # no Spread is needed
+        self.assertFalse(is_own(OneWatch(print, None)))  # type: ignore[arg-type]  # no Spread is needed
