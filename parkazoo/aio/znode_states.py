@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, SessionExpiredError
 from kazoo.protocol.states import WatchedEvent
 
+from parkazoo.protocol.outlasting import outlasting
 from parkazoo.types.znodes import Watch
 
 T = TypeVar("T")
@@ -20,8 +21,9 @@ PAUSE_S = 0.1  # after a lost connection: requests fail at once while the sessio
 class ZnodeStates(Generic[T]):
     """``async with`` it, then ``async for``: the state that there is now, and each one that differs from the last.
 
-    It reads again after each event and each lost connection. So the newest state always comes; between two that
-    come, others may have been. If waiting for the next is cancelled, nothing is lost.
+    It reads again after each event; if a connection was lost, when a server tells that something has changed
+    meanwhile. So the newest state always comes; between two that come, others may have been. If waiting for the
+    next is cancelled, nothing is lost.
 
     :param read: reads the state, and leaves a watch for what comes after; it waits for each answer by a function.
     :param key: tells states apart.
@@ -96,5 +98,6 @@ class ZnodeStates(Generic[T]):
         if self._has_ended:
             self._forget(self._note)
 
+    @outlasting
     def _note(self, event: WatchedEvent) -> None:
         self._is_due.set()

@@ -9,6 +9,7 @@ from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import EventType, WatchedEvent
 from kazoo.recipe.cache import TreeEvent
 
+from parkazoo.protocol.outlasting import outlasting
 from parkazoo.protocol.placement import join
 from parkazoo.types.znodes import Watch, ZnodeStat
 
@@ -18,6 +19,7 @@ Found = tuple[bytes, ZnodeStat]
 Change = tuple[int, "str | None", "Found | None"]  # a type of kazoo's TreeEvent; path and data
 
 
+@outlasting
 class TreeZnode:
     """A znode of the subtree, and the watch on its data and its children.
 

@@ -17,8 +17,8 @@ outlasting(TreeNode._process_watch)  # which ignores NONE
 class TreeCache(KazooTreeCache):
     """kazoo's class: same arguments, methods and events.
 
-    When the session goes on after a lost connection, it reads what has changed meanwhile, and what it does not
-    watch; kazoo's reads everything.
+    When the session goes on after a lost connection, it reads the znodes that have changed meanwhile, and any that
+    it does not watch; kazoo's reads all.
     """
 
     _client: Any

@@ -21,9 +21,9 @@ class TreeWatcher:
 
     A state is a new dict: value and stat by path, of each znode that exists and may be read; empty if none does.
     It is not of one moment: each znode is read, with one watch for its data and its children, up to a hundred at
-    a time, again after each event and each lost connection. So the newest state always comes; between two that
-    come, others may have been. That holds while the map grows, and while directories move. The stat's
-    `numChildren` may be older than the state.
+    a time, again after each event, and after a lost connection if it has changed meanwhile. So the newest state
+    always comes; between two that come, others may have been. That holds while the map grows, and while
+    directories move. The stat's `numChildren` may be older than the state.
 
     It ends when `func` returns False, by :meth:`close`, or with an error in the log if the first znode may not be
     read. Like a DataWatch it goes on when the client is stopped and started again.

@@ -8,6 +8,8 @@ from typing import Any
 from kazoo.exceptions import ConnectionClosedError
 from kazoo.protocol.states import KazooState
 
+from parkazoo.kazoo_private import GetData
+from parkazoo.protocol.newer_requests import SetWatches
 from tests.aio.aio_case import DEADLINE_S, AioCase, until
 
 CONNECTED, SUSPENDED, LOST = KazooState.CONNECTED, KazooState.SUSPENDED, KazooState.LOST
@@ -95,16 +97,18 @@ class TestData(StatesCase):
             self.assertEqual((await task)[0], b"1")
 
     async def test_nothing_new(self) -> None:
-        """A reconnect alone is none."""
+        """A reconnect alone is none, and nothing is read."""
         await self.other.create("/a", b"0")
         async with self.zk.watch_data("/a") as states:
             await following(states)
             self.cluster.requests.clear()
             self.cut_all()
             task = asyncio.create_task(following(states))
-            await until(lambda: any(getattr(each, "path", "") == "/a" for each in self.cluster.requests), "a read")
-            await until(lambda: self.watches() == 1, "the watch")
-            self.assertFalse(task.done())
+            await until(lambda: any(isinstance(each, SetWatches) for each in self.cluster.requests), "the watch")
+            await until(lambda: self.zk.connected, "it is back")
+            await self.zk.sync("/a")
+            self.assertNotIn("/a", [each.path for each in self.cluster.requests if isinstance(each, GetData)])
+            self.assertEqual((self.watches(), task.done()), (1, False))
             await self.other.set("/a", b"1")
             self.assertEqual((await task)[0], b"1")
 

@@ -200,6 +200,60 @@ class TestOneConnection(OutlastingCase):
         self.assertEqual((await self.back(), watch.told), ([], []))
 
 
+class TestReaders(OutlastingCase):
+    """The states and recipes of the client."""
+
+    async def test_states(self) -> None:
+        """Of data and children: they read what has changed, and nothing else."""
+        states: list[Any] = [self.zk.watch_data(path) for path in ("/a", "/b", "/missing")]
+        states += [self.zk.watch_children("/d"), self.zk.watch_children("/a")]
+        for each in states:
+            await anext(each)
+        self.assertEqual([type(each) for each in await self.lost()], [SetWatches])
+        requests = await self.lost(lambda: (self.set("/a"), self.put("/d/y")))  # type: ignore[func-returns-value]
+        self.assertEqual([type(each) for each in requests], [SetWatches])
+        self.assertEqual(((await anext(states[0]))[0], await anext(states[3])), (b"1", ["x", "y"]))
+        requests = [each for each in self.cluster.requests if not is_own(each)]
+        self.assertEqual([each.path for each in requests[1:]], ["/a", "/d"])
+        for each in states:
+            await each.__aexit__(None, None, None)
+        await self.zk.sync("/")
+        self.assertEqual(await self.lost(), [])
+
+    async def test_trees(self) -> None:
+        async with self.zk.watch_tree("/") as states, self.zk.TreeCache("/") as cache:
+            self.assertEqual({*await anext(states)} & {"/a", "/d/x"}, {"/a", "/d/x"})
+            await until(lambda: cache.get_data("/d/x") is not None, "it is read")
+            await self.zk.sync("/")
+            self.assertEqual([type(each) for each in await self.lost()], [SetWatches])
+            await self.lost(lambda: (self.set("/a"), self.put("/d/x/y")))  # type: ignore[func-returns-value]
+            await until(lambda: cache.get_data("/d/x/y") is not None, "it is read")
+            while "/d/x/y" not in (state := await anext(states)) or state["/a"][0] != b"1":
+                pass
+            read = {each.path for each in self.cluster.requests if hasattr(each, "path") and not is_own(each)}
+            self.assertEqual(read, {"/a", "/d/x", "/d/x/y"})
+
+    async def test_contenders(self) -> None:
+        """They wait on for the one before them, whose end is told."""
+        locks = [self.zk.Lock("/l", str(number)) for number in range(3)]
+        await locks[0].acquire()
+        waiting = [asyncio.create_task(each.acquire()) for each in locks[1:]]
+        await until(lambda: len(self.watched()) == 2, "each waits for the one before it")
+        await self.zk.sync("/")
+        self.assertEqual([type(each) for each in await self.lost()], [SetWatches])
+        (first,) = (path for path in self.cluster.model.nodes[0] if path.startswith("/l/") and path.endswith("0"))
+        await self.lost(lambda: self.drop(first))
+        await waiting[0]
+        self.assertFalse(waiting[1].done())
+        await locks[1].release()
+        await waiting[1]
+
+    async def lost(self, change: Callable[[], Any] = lambda: None) -> list[Any]:
+        await self.lose()
+        change()
+        return await self.back()
+
+
 class TestSeveralConnections(OutlastingCase):
     def pieces(self) -> list[SetWatches]:
         return [each for each in self.cluster.requests if isinstance(each, SetWatches)]

@@ -17,7 +17,7 @@ from kazoo.recipe.partitioner import PartitionState
 from parkazoo.aio.recipe.async_lock import AsyncLock
 from parkazoo.aio.recipe.async_party import AsyncShallowParty
 from parkazoo.aio.recipe.possession import LockLostError
-from parkazoo.aio.recipe.sight import Sight, steadily
+from parkazoo.aio.recipe.sight import ShortSight, Sight, steadily
 from parkazoo.aio.recipe.task_turns import TaskTurns
 from parkazoo.aio.tending import Tending
 from parkazoo.kazoo_private import normpath
@@ -138,7 +138,7 @@ class AsyncSetPartitioner(Generic[ItemT]):
     async def _allocate(self) -> None:
         while self.allocating:
             await self._party.join()
-            sight = Sight(self.client)
+            sight = ShortSight(self.client)
             try:
                 members = await self._stable_members(sight)
                 if members is not None and await self._lock_share(sight, members):

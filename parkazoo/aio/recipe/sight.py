@@ -12,6 +12,7 @@ from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, OperationTim
 from kazoo.protocol.states import WatchedEvent
 
 from parkazoo.aio.tending import Tending, answer
+from parkazoo.protocol.outlasting import outlasting
 from parkazoo.types.znodes import Watch
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
@@ -47,8 +48,11 @@ async def steadily(client: Tending, attempt: Callable[[], Awaitable[T]]) -> T:
         await pauses.next()
 
 
+@outlasting
 class Sight:
     """What one look has read, until it is out of date. It is itself the watch on all that it reads.
+
+    A lost connection does not put it out of date: the next one tells of changes.
 
     ``with Sight(client) as sight`` forgets the watch at the end, and that of a read still under way.
 
@@ -80,7 +84,7 @@ class Sight:
         return result
 
     async def change(self) -> None:
-        """Waits until something that was read has changed, or the connection is lost."""
+        """Waits until something that was read has changed, or the session is lost."""
         await self._change
 
     def __enter__(self) -> Sight:
@@ -100,3 +104,9 @@ class Sight:
 
     def _forget(self, path: str) -> None:
         self._client.forget_watch(path, self)
+
+
+class ShortSight(Sight):
+    """It is out of date, too, when the connection is lost."""
+
+    outlasts_connection = False
