@@ -70,13 +70,14 @@ class Parting(Generic[MemberT]):
 
     def _part(self, member: MemberT) -> None:
         """Its ensemble has no znode: an ephemeral of this session, which others have deleted, is lost."""
+        has_told = member in self._has_told
         member.fail_waiting(None)
         is_lost = member.has_ephemerals
         self._roster.part_with(member)
         self._standing.ends(member)
         self._has_told.discard(member)
         for path, watch in member.data_watches():
-            if isinstance(watch, DirectoryWatch):  # it waits elsewhere, too
+            if has_told and isinstance(watch, DirectoryWatch):  # it waits elsewhere, too
                 member.forget_watch(path, watch)
         member.begin_stop()
         if is_lost:

@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from weakref import WeakSet, WeakValueDictionary
 
-from kazoo.protocol.states import EventType, WatchedEvent
+from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.ports import OnAnswer, Reply, RequestPort
 from parkazoo.protocol.lasting_watch import LastingWatch
 from parkazoo.protocol.newer_requests import AddWatch, RemoveWatches
 from parkazoo.protocol.order import children, node
+from parkazoo.protocol.outlasting import outlasts
 from parkazoo.protocol.placement import Place, logical
 from parkazoo.protocol.server_list import CONFIG
 from parkazoo.protocol.watches import DirectoryWatch
@@ -67,7 +68,7 @@ class Watching:
         self._call(partial(self._settle, watch, has_succeeded))
 
     def drop(self, event: WatchedEvent) -> None:
-        """Call every armed watch with this event, once, and forget it."""
+        """Call every armed watch with this event, once, and forget it; some outlast CONNECTING."""
         self._call(partial(self._fire_all, event))
 
     def leave(self, key: str, watcher: Watch) -> None:
@@ -172,7 +173,8 @@ class Watching:
         """All at once: a watch that the same function sets meanwhile is not called, nor withdrawn."""
         for watches in list(self._armed.values()):
             for watch in list(watches):
-                watch.fire(event)
+                if event.state != KeeperState.CONNECTING or not outlasts(watch):
+                    watch.fire(event)
 
     def _look_again(self, watch: DirectoryWatch, event: WatchedEvent) -> None:
         self.driver.look(watch, OnAnswer(partial(self._have_looked, watch, event)))

@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 from kazoo.protocol.states import EventType, WatchedEvent
 
+from parkazoo.protocol.outlasting import outlasts
 from parkazoo.protocol.placement import Place
 from parkazoo.types.znodes import Watch
 
@@ -92,6 +93,11 @@ class DirectoryWatch:
         elsewhere = self.places - {self.home} if self.home is not None else set()
         self.places -= elsewhere
         return elsewhere
+
+    @property
+    def outlasts_connection(self) -> bool:
+        """Whether the user's watch does: then what it is left on is compared on the next one."""
+        return outlasts(self.watcher)
 
     @property
     def is_of_children(self) -> bool:

@@ -12,6 +12,7 @@ from parkazoo.kazoo_private import Auth, Create, Exists, GetData, Sync, Transact
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.past import CATCH_UP
 from parkazoo.protocol.placement import MAP
+from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.protocol.where.places import PINNED, directory
 from tests.engine.test_session import CONNECTED, EXPIRED
 from tests.engine.test_session_forms import FormTest
@@ -116,6 +117,20 @@ class TestParting(FormTest):
         self.leave(client)
         client.runtime.turn(CONNECT_S)
         self.assertEqual((client.joined, client.states), (["a"], []))
+
+    def test_a_watch_that_waits_elsewhere_too(self) -> None:
+        """It goes on there, if it has heard of all here. One that has outlasted the connection is told NONE."""
+        for is_down in (False, True):
+            client = self.at_work()
+            member, nothing = client["c"], lambda *_: None
+            watch = DirectoryWatch("/d", print, nothing, nothing, "/d", nothing)
+            member.watches = [("/d", watch)]
+            if is_down:
+                member.lose()
+            self.leave(client)
+            client.runtime.turn(CONNECT_S)
+            self.assertEqual(client.joined, ["a"])
+            self.assertEqual(member.watches, [("/d", watch)] if is_down else [])
 
     def test_not_joined(self) -> None:
         """What waits there is answered, and nothing joins it."""

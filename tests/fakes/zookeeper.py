@@ -134,6 +134,7 @@ class Ensembles:
 
     :ivar away: ensembles that take no connection; :meth:`cut` ends those that they have.
     :ivar mute: ensembles that do what they are asked, and say nothing.
+    :ivar barred: sessions that no server takes.
     :ivar read_only: ensembles whose servers say that they can only read.
     :ivar hear: called with each request before it is executed.
     :ivar strike: called with session and ensemble before each request is executed, and again after it, before its
@@ -144,6 +145,7 @@ class Ensembles:
         self.names = NAMES[:count]
         self.away: set[int] = set()
         self.mute: set[int] = set()
+        self.barred: set[int] = set()
         self.read_only: set[int] = set()
         self.requests: list[Any] = []
         self.hear: Callable[[Any], None] = lambda request: None
@@ -232,6 +234,8 @@ class Ensembles:
             return
         asked = await frame()
         time_out_ms, session = int.from_bytes(asked[12:16], "big"), int.from_bytes(asked[16:24], "big")
+        if session in self.barred:
+            return
         if session and session not in self._alive:
             writer.write(said.accepted(0, time_out_ms))
             await writer.drain()
