@@ -11,7 +11,8 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 from parkazoo.engine.gather import Gather, Slot
-from parkazoo.engine.ports import AbandonedError, OnAnswer, Reply, RequestPort, give, is_abandoned
+from parkazoo.engine.placed_call import PlacedCall
+from parkazoo.engine.ports import AbandonedError, BodyReply, OnAnswer, Reply, RequestPort, give, is_abandoned
 from parkazoo.engine.read_reply import ReadReply
 from parkazoo.engine.serial import Serial
 from parkazoo.kazoo_private import Exists, Sync, Transaction
@@ -20,7 +21,7 @@ from parkazoo.protocol.context import Context
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.hold import Hold
 from parkazoo.protocol.holdings import leaves_watch
-from parkazoo.protocol.ops.brief import Brief, beginning, first_of
+from parkazoo.protocol.ops.brief import Brief, beginning, first_of, known_first
 from parkazoo.protocol.ops.watched import look
 from parkazoo.protocol.order import Claims, Order, Turn, with_prefixes
 from parkazoo.protocol.placement import shown
@@ -248,6 +249,29 @@ class Driver:
             self.run_brief(beginning(context, brief), request, answer, order, mode)
         else:
             self.members[d.home.ensemble].submit(physical, answer)
+
+    def call_placed(self, kind: int, path: str, rest: bytes, reply: BodyReply) -> bool:
+        """Issue a get, exists or set without a watch as bytes, if it may start at once where its place is known.
+
+        It comes after all earlier operations of this thread, as with :meth:`call`. `reply` gets the bytes of the
+        answer, or a result or error as from :meth:`call`.
+
+        :param kind: the type of the request. :param path: normalised, and not reserved.
+        :param rest: the bytes of the request behind its path.
+        :returns: False: nothing was done; :meth:`call` does it.
+        """
+        context = self.context
+        first = known_first(context, kind, path)
+        if first is None:
+            return False
+        d, mode = first
+        with self._lock:
+            order = self.order
+            may_start = context is self.context and order.claim_node(d.path, mode)  # a thread may have been held
+        if may_start:
+            call = PlacedCall(self, order, context, kind, path, rest, d, mode, reply)
+            self.members[d.home.ensemble].submit(call, call)
+        return may_start
 
     def _call_in_turn(self, request: Request, reply: Reply | None) -> None:
         plan = PLANS.get(request.type, OTHER)

@@ -46,6 +46,11 @@ class Gate:
             self._inside.discard(entry)
 
     @property
+    def is_shut(self) -> bool:
+        """Whether it keeps operations."""
+        return self._kept is not None
+
+    @property
     def is_empty(self) -> bool:
         """Whether no thread is inside. If that is true of a shut gate once, nothing from before comes any more."""
         return not self._inside

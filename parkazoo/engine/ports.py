@@ -29,6 +29,13 @@ class Reply(Protocol):
     def set_exception(self, exception: Exception) -> None: ...
 
 
+class BodyReply(Reply, Protocol):
+    """One that can take the bytes of an answer."""
+
+    def set_body(self, body: bytes) -> None:
+        """:param body: what a server has answered, behind the header."""
+
+
 class AbandonedError(ConnectionLoss):
     """Nobody waited for the answer any more when the request could be sent: it was not."""
 

@@ -19,7 +19,7 @@ from parkazoo.engine.lasting import Lasting
 from parkazoo.engine.map_events import MapEvents
 from parkazoo.engine.observed import ObservedOperations
 from parkazoo.engine.parting import Parting
-from parkazoo.engine.ports import Client, MemberT, OnAnswer, Reply, Runtime, Timer
+from parkazoo.engine.ports import BodyReply, Client, MemberT, OnAnswer, Reply, Runtime, Timer
 from parkazoo.engine.registering import Registering
 from parkazoo.engine.roster import Roster
 from parkazoo.engine.total import TotalDriver
@@ -145,6 +145,16 @@ class Session(Generic[MemberT]):
         if self.driver is not None:
             self.driver.fail_all(ConnectionLoss)
         self.interrupted_thread = None  # at last: this may be interrupted too
+
+    def call_placed(self, kind: int, path: str, rest: bytes, reply: BodyReply) -> bool:
+        """See :meth:`Driver.call_placed`. False also while operations are kept, or if somebody listens or counts.
+
+        Only the loop's thread may call. Its request is sent at once, so the gate does not count it.
+        """
+        driver = self.driver
+        if driver is None or self._client.monitor is not None or self.gate.is_shut:
+            return False
+        return driver.call_placed(kind, path, rest, reply)
 
     # ---- begin -----------------------------------------------------------------------------------
 

@@ -16,7 +16,16 @@ from typing import overload
 from kazoo.exceptions import NotReadOnlyCallError
 
 from parkazoo.engine.driver import Driver
-from parkazoo.engine.ports import AbandonedError, OnAnswer, Reply, RequestPort, give, is_abandoned, note_kept
+from parkazoo.engine.ports import (
+    AbandonedError,
+    BodyReply,
+    OnAnswer,
+    Reply,
+    RequestPort,
+    give,
+    is_abandoned,
+    note_kept,
+)
 from parkazoo.kazoo_private import Auth, Create, Create2, Delete, Reconfig, SetACL, SetData, Sync, Transaction
 from parkazoo.protocol.context import Context
 from parkazoo.protocol.heard import Guard, Heard
@@ -98,6 +107,10 @@ class TotalDriver(Driver):
             except BaseException:  # a signal handler's, perhaps: the caller goes on without an answer
                 self._ended(token)
                 raise
+
+    def call_placed(self, kind: int, path: str, rest: bytes, reply: BodyReply) -> bool:
+        """No: each operation has its place in the order."""
+        return False
 
     def _may_start(self, ensemble: int, token: object, request: Request, reply: Reply | None) -> bool:
         """Whether an operation may start at once; else it waits."""

@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from parkazoo.gateway.placed_requests import PathTable
 from parkazoo.gateway.program_connection import ProgramConnection
 from parkazoo.gateway.program_requests import RefusedError
 from parkazoo.gateway.program_session import ProgramSession
 from parkazoo.gateway.session_table import SessionTable, TableError, TableRow
 from parkazoo.gateway.status_words import GatewayStatus
+from parkazoo.kazoo_private import collect_hosts, normpath
 from parkazoo.types.handlers import Log
 
 log = logging.getLogger(__name__)
@@ -53,6 +55,8 @@ class Gateway:
     def __init__(self, options: GatewayOptions, table: SessionTable) -> None:
         self._options = options
         self._table = table
+        chroot = collect_hosts(options.hosts)[1]
+        self.paths = PathTable(normpath(chroot) if chroot else "")
         self._sessions: dict[int, ProgramSession] = {}
         self._beginning: dict[ProgramSession, int] = {}  # which session it is to go on with; 0: a new one
         self._ending: set[ProgramSession] = set()

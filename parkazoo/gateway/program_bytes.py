@@ -56,11 +56,14 @@ class Incoming:
 
 
 class FrameReader:
-    """The fields of a frame, in order. Each method raises FrameError if the frame ends before its field does."""
+    """The fields of a frame, in order. Each method raises FrameError if the frame ends before its field does.
 
-    def __init__(self, frame: bytes) -> None:
+    :param begin: where they begin.
+    """
+
+    def __init__(self, frame: bytes, begin: int = 0) -> None:
         self._frame = frame
-        self._at = 0
+        self._at = begin
 
     @property
     def is_at_end(self) -> bool:

@@ -31,6 +31,7 @@ from parkazoo.gateway.watch_table import CHILDREN, DATA, ProgramWatch
 from parkazoo.kazoo_private import Create, Create2, Exists, GetChildren, GetChildren2, Sync, Transaction
 from parkazoo.protocol.newer_requests import CreateContainer, CreateTTL, GetEphemerals
 from parkazoo.types import AddWatchMode
+from parkazoo.wire.frames import ANSWER, REPLY
 
 if TYPE_CHECKING:
     from parkazoo.gateway.gateway import Gateway
@@ -44,6 +45,7 @@ MOST_UNANSWERED = 1000
 ENDED_EVENTS = getattr(select, "POLLRDHUP", select.POLLHUP)  # the former is Linux's: it comes before the latter
 MOST_UNREAD_BYTES = 1 << 20
 WATCHES_AT_ONCE = 500
+REPLY_BYTES = REPLY.size
 PART_OF_TIMEOUT = 3  # so much of it a request waits for its ensemble
 # The watches that each type of removal concerns: of ones that come once, and of ones that stay.
 ONCE_OF_TYPE = {1: (CHILDREN,), 2: (DATA,), 3: (DATA, CHILDREN), 4: (), 5: ()}
@@ -84,6 +86,10 @@ class ProgramRequest(AnswerPlace):
 
     def set(self, value: object = None) -> None:
         self._connection.answered(self, value)
+
+    def set_body(self, body: bytes) -> None:
+        """:param body: of the answer, as a program reads it."""
+        self._connection.answered_body(self, body)
 
     def set_exception(self, exception: Exception) -> None:
         self._connection.answered(self, exception)
@@ -154,7 +160,7 @@ class ProgramConnection(asyncio.Protocol):
                 if self.session is None:
                     self._connect(FrameReader(frame))
                 else:
-                    self._begin(FrameReader(frame))
+                    self._begin(frame)
                 if self.has_ended:
                     return
                 if self._is_full:
@@ -274,6 +280,12 @@ class ProgramConnection(asyncio.Protocol):
                 log.warning("%s: %s", self.address, error)
             self._refuse(request, replies.code_of(error))
 
+    def answered_body(self, request: ProgramRequest, body: bytes) -> None:
+        """The bytes of an answer have come, perhaps too late: see :meth:`AnswerRow.answer`."""
+        assert self.session is not None
+        header = ANSWER.pack(len(body) + REPLY_BYTES, request.xid, self.session.zxid, replies.OK)
+        self._answer(request, header + body)
+
     def _refuse(self, request: ProgramRequest, code: int) -> None:
         assert self.session is not None
         self._answer(request, replies.write_error(request.xid, self.session.zxid, code))
@@ -346,27 +358,42 @@ class ProgramConnection(asyncio.Protocol):
 
     # ---- requests ----------------------------------------------------------------------------------
 
-    def _begin(self, fields: FrameReader) -> None:
+    def _begin(self, frame: bytes) -> None:
         session = self.session
         assert session is not None
         if self._is_closing:
             return
-        xid, kind = fields.number(), fields.number()
         session.heard_s = now_s = self._loop.time()
+        placed_request = self._gateway.paths.read(frame)
+        if placed_request is not None:
+            xid, kind, path, rest = placed_request
+            request = self._enter(xid, now_s)
+            request.write = replies.REPLY_WRITERS[kind]
+            if not session.client.ask_placed(kind, path, rest, request):
+                self._try_issue(request, kind, frame)
+            return
+        fields = FrameReader(frame)
+        xid, kind = fields.number(), fields.number()
         if kind == requests.PING:
             self._row.at_once(replies.write_pong(session.zxid))
             self._due()
         elif kind == requests.AUTH:
             self._authenticate(xid, fields)
         else:
-            request = ProgramRequest(self, xid, now_s)
-            self._row.enter(request)
-            if self._late_timer is None:
-                self._watch_time()
-            try:
-                self._issue(request, kind, fields)
-            except RefusedError as error:
-                self._refuse(request, error.code)
+            self._try_issue(self._enter(xid, now_s), kind, frame)
+
+    def _enter(self, xid: int, now_s: float) -> ProgramRequest:
+        request = ProgramRequest(self, xid, now_s)
+        self._row.enter(request)
+        if self._late_timer is None:
+            self._watch_time()
+        return request
+
+    def _try_issue(self, request: ProgramRequest, kind: int, frame: bytes) -> None:
+        try:
+            self._issue(request, kind, FrameReader(frame, requests.HEAD_BYTES))
+        except RefusedError as error:
+            self._refuse(request, error.code)
 
     def _issue(self, request: ProgramRequest, kind: int, fields: FrameReader) -> None:
         session = self.session

@@ -37,6 +37,7 @@ from parkazoo.protocol.newer_requests import (
 from parkazoo.protocol.ops.creates import SEQUENCE
 from parkazoo.protocol.steps import Request
 
+HEAD_BYTES = 8  # xid and type
 # Types that no request of a client has.
 PING, CLOSE, AUTH = 11, -11, 100
 SET_WATCHES, SET_WATCHES_2 = 101, 105

@@ -11,8 +11,9 @@ from kazoo.protocol.states import WatchedEvent
 
 from parkazoo.aio import ParKazooClient
 from parkazoo.aio.asyncio_runtime import AsyncioRuntime
-from parkazoo.engine.ports import OnAnswer, Reply
+from parkazoo.engine.ports import BodyReply, OnAnswer, Reply
 from parkazoo.kazoo_private import Auth
+from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import Request
 from parkazoo.types.znodes import Watch
 
@@ -46,6 +47,17 @@ class UpstreamClient(ParKazooClient):
         """Issue a request with its whole path. `reply` gets the result or the error, perhaps at once."""
         self._call(request, reply)
 
+    def ask_placed(self, kind: int, path: str, rest: bytes, reply: BodyReply) -> bool:
+        """Issue a get, exists or set without a watch as bytes, if it may be sent at once. See
+        :meth:`parkazoo.engine.driver.Driver.call_placed`.
+
+        :returns: False: nothing was done; :meth:`ask` does it.
+        """
+        session = self._session
+        if session is None or self._own_operations is not None or self.client_state in CLOSED_ERRORS:
+            return False
+        return session.call_placed(kind, path, rest, reply)
+
     def asked(self, request: Request) -> asyncio.Future[Any]:
         """Issue a request with its whole path, and return its answer."""
         return self._ask(request)
@@ -69,5 +81,9 @@ class UpstreamClient(ParKazooClient):
     @property
     def zxid(self) -> int:
         """The highest that an ensemble has answered to it."""
-        members = () if self._session is None else self._session.roster.members
-        return max((each.last_zxid for each in members), default=0)
+        highest = 0
+        if self._session is not None:
+            for each in self._session.roster.members:  # each answer asks
+                if each.last_zxid > highest:
+                    highest = each.last_zxid
+        return highest

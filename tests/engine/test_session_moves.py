@@ -38,6 +38,11 @@ OLD, NEW = mirror_path(D), mirror_path(D, NAME)
 PATIENCE_S = 2 * MOST_LOOKS * MOST_PAUSE_S
 
 
+class BodyResult(Result):
+    def set_body(self, body: bytes) -> None:
+        self.set(body)
+
+
 class TotalClient(Client):
     has_total_order = True
 
@@ -138,6 +143,28 @@ class TestMoves(FormTest):
         self.assertEqual(self.get(client).value[0], b"new")
         self.assertEqual(len(client.ensembles[self.source].seen), seen)
         self.assertEqual(client.states, [])
+
+    def test_what_is_handed_on_as_bytes(self) -> None:
+        """Nothing of the directory, until it has moved and a place is known again."""
+        client = self.at_work()
+
+        def is_placed(path: str = f"{D}/x") -> bool:
+            found = client.session.call_placed(GetData.type, path, b"\0", BodyResult())
+            client.runtime.turn(0.02)
+            return found
+
+        self.assertFalse(is_placed())
+        self.assertEqual(self.get(client).value[0], b"old")
+        self.assertTrue(is_placed())
+        self.announce(client)
+        self.assertFalse(is_placed())
+        self.assertFalse(is_placed(f"{D}/x/y"))
+        held = self.get(client)
+        self.switch(client)
+        client.runtime.turn(MOST_PAUSE_S)
+        self.assertEqual(held.value[0], b"new")
+        self.assertTrue(is_placed())
+        self.assertEqual(client.ensembles[self.target].seen[-1].path, f"{NEW}/x")
 
     def test_turns(self) -> None:
         """Of the next map, for a client that has nothing to do there; its operations wait for no turn."""

@@ -10,7 +10,17 @@ import tempfile
 from pathlib import Path
 from unittest import mock
 
-from parkazoo.kazoo_private import Close, Connect, Create, Exists, GetChildren, GetData, SetData, int_struct
+from parkazoo.kazoo_private import (
+    Close,
+    Connect,
+    Create,
+    Exists,
+    GetACL,
+    GetChildren,
+    GetData,
+    SetData,
+    int_struct,
+)
 from parkazoo.protocol.newer_requests import GetEphemerals, write_text
 from parkazoo.protocol.placement import logical
 from tests.aio.aio_case import until
@@ -367,10 +377,10 @@ class TestWrongPrograms(GatewayCase):
         """Its connection ends, and the client's do not."""
         zk = await self.program()
         client = self.gateway._sessions[zk.session[0]].client
-        broken = {GetData.type: mock.Mock(side_effect=ZeroDivisionError)}
+        broken = {GetACL.type: mock.Mock(side_effect=ZeroDivisionError)}
         with mock.patch.dict(program_replies.REPLY_WRITERS, broken), self.assertLogs(level="ERROR"):
             await zk.ask(Create("/a", b"", ACL, 0))
-            zk.send(GetData("/a", None))
+            zk.send(GetACL("/a"))
             self.assertEqual(await zk.ended(), b"")
         self.assertTrue(client.has_all)
         await (await self.program(zk.session)).ping()

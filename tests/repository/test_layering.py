@@ -110,6 +110,7 @@ PURE = (
     "parkazoo.admin.transfer.export_file",
     "parkazoo.recipe.barrier_rounds",
     "parkazoo.gateway.answer_row",
+    "parkazoo.gateway.placed_requests",
     "parkazoo.gateway.program_bytes",
     "parkazoo.gateway.program_replies",
     "parkazoo.gateway.program_requests",

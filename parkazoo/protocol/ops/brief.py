@@ -74,6 +74,27 @@ def first_of(context: Context, request: Brief) -> First:
     return d, request, mode, guess, since
 
 
+def known_first(context: Context, kind: int, path: str) -> tuple[Directory, int] | None:
+    """Return how a get, exists or set without a watch begins, if the place of the znode is known.
+
+    :param kind: the type of the request.
+    :returns: the directory at whose home it begins, and what it claims: see :data:`First`. None: it takes what
+        :func:`first_of` says.
+    """
+    places = context.places
+    d = places.known(path)
+    if d.certainty == CERTAIN:
+        mode = 0 if d.is_native else COUNT
+        is_enough = d.is_native or kind == SetData.type or not d.is_decided
+    else:
+        above, d = places.both(path)
+        mode = WRITE if kind == SetData.type else READ
+        is_enough = above.certainty > GUESS and (kind == SetData.type or d.certainty == GUESS)
+    if not is_enough or (kind != SetData.type and context.past.is_behind(d.home.ensemble, path)):
+        return None
+    return d, mode
+
+
 def is_whole(d: Directory, request: Brief, answer: Any) -> bool:
     """Whether the answer to that request is the result; else :func:`rest_of` goes on with it."""
     stat = answer if isinstance(request, WITH_STAT) else answer[1]
@@ -81,7 +102,12 @@ def is_whole(d: Directory, request: Brief, answer: Any) -> bool:
         return d.certainty == CERTAIN
     if not (stat.numChildren or stat.ephemeralOwner):
         return True
-    return not stat.ephemeralOwner and d.is_native and d.certainty == CERTAIN and d.path != "/"
+    return not stat.ephemeralOwner and is_surely_whole(d)
+
+
+def is_surely_whole(d: Directory) -> bool:
+    """Whether the stat at the home says all of the children."""
+    return d.is_native and d.certainty == CERTAIN and d.path != "/"
 
 
 def rest_of(context: Context, request: Brief, d: Directory, answer: Any) -> Operation[object]:

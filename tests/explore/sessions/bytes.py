@@ -59,6 +59,8 @@ def _body(request: Request, answer: Answer) -> bytes:
     if isinstance(request, (Create, Create2, CreateTTL)) and isinstance(answer, str):
         number = answer[-NUMBER:] if request.flags & SEQUENCE else ""
         return framed((request.path + number).encode())
+    if answer is None:  # the data of a znode without any
+        return bytes(int_struct.pack(-1))
     if isinstance(answer, ZnodeStat):
         return STAT.pack(*answer)
     if isinstance(answer, ACL):
