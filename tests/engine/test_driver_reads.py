@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 from kazoo.exceptions import ConnectionLoss, NoAuthError, NoNodeError, SessionExpiredError
 from kazoo.protocol.states import ZnodeStat
 
 from parkazoo.engine.ports import give
-from parkazoo.kazoo_private import Exists, GetACL, GetChildren, GetData
+from parkazoo.kazoo_private import Exists, GetACL, GetChildren, GetData, SetData
+from parkazoo.protocol.order import WRITE
 from parkazoo.protocol.where.places import by_first, directory
 from tests.engine.test_driver import create
 from tests.explore.alone import make_grown
 from tests.explore.scenario import Knows
 from tests.fakes.asked import PLACEMENT, AskedTest
-from tests.fakes.result import Result
+from tests.fakes.result import BodyResult, Result
 
 D, X = "/d", "/d/x"
+INT_BYTES = 4
 LEAF = ZnodeStat(5, 5, 1, 1, 0, 0, 0, 0, 1, 0, 5)
 PARENT = LEAF._replace(numChildren=1, cversion=1)
 
@@ -58,6 +61,18 @@ class TestReads(AskedTest):
                 self.assertEqual(result.told, [])
                 self.answer().set(answer)
                 self.assert_over(result, answer, count)
+
+    def test_a_set_that_was_handed_on_as_bytes(self) -> None:
+        """Where it was looked for it is not: it goes on, with all that it had."""
+        for data in (None, b"", b"ab"):
+            with self.subTest(data):
+                asked = SetData(X, data, 3)
+                rest = asked.serialize()[INT_BYTES + len(X) :]
+                self.assertTrue(self.driver.call_placed(SetData.type, X, rest, BodyResult()))
+                with mock.patch.object(self.driver, "run_brief") as run:
+                    self.answer().set_exception(NoNodeError())
+                self.assertEqual(run.call_args.args[1], asked)
+                self.driver.release_node(X, self.driver.order, WRITE)
 
     def test_an_error_ends_it(self) -> None:
         """It is not sent again, whatever the client has learned meanwhile."""

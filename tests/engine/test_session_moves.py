@@ -30,17 +30,12 @@ from parkazoo.protocol.steps import ask
 from tests.engine.test_session_forms import FormTest
 from tests.fakes.client import Client
 from tests.fakes.member import CONNECT_S, STAT, Ensemble
-from tests.fakes.result import Result
+from tests.fakes.result import BodyResult, Result
 
 D, NAME = "/d", "0123456789abcdef" * 2
 MARK, OLD_MARK = f"{D}/{PIN}/{mark_of(NAME)}", f"{D}/{PIN}/{old_mark_of(NAME)}"
 OLD, NEW = mirror_path(D), mirror_path(D, NAME)
 PATIENCE_S = 2 * MOST_LOOKS * MOST_PAUSE_S
-
-
-class BodyResult(Result):
-    def set_body(self, body: bytes) -> None:
-        self.set(body)
 
 
 class TotalClient(Client):

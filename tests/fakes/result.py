@@ -21,3 +21,10 @@ class Result:
     def value(self) -> Answer:
         (value,) = self.told
         return value
+
+
+class BodyResult(Result):
+    """One that remembers the bytes of an answer, too."""
+
+    def set_body(self, body: bytes) -> None:
+        self.told.append(body)
