@@ -1,0 +1,1 @@
+"""What `parkazoo gateway` costs, beside the same programs at one server."""
