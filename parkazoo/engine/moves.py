@@ -165,12 +165,16 @@ class Moves(Generic[MemberT]):
         moving = holding.hold.moving
         old, new = self._places_of(holding)
         for member in self._roster.members:
-            if member.name == moving.source and (paths := member.ephemerals_below(old.path)):
+            if member.name != moving.source:
+                continue
+            paths, folder = member.ephemerals_below(old.path), old.path if member.has_unnamed_ephemerals else ""
+            if paths or folder:
                 self._is_copying = True
                 Owning(
                     self._runtime,
                     member,
                     paths,
+                    folder,
                     self._roster.ports[new.ensemble],
                     lambda path: new.path + path[len(old.path) :],
                     opening(moving.name),

@@ -3,6 +3,8 @@
 It makes them before it says the map that holds its operations, so the command finds them when it compares copy and
 original. From then on the client has ephemerals on both ensembles. What cannot be copied stays, and so does the
 directory: the command calls the move off.
+
+A client that may have ephemerals of unknown names looks at each child of a directory, if it is not too large.
 """
 
 from __future__ import annotations
@@ -14,15 +16,19 @@ from typing import Any
 
 from parkazoo.engine.ports import MemberPort, OnAnswer, RequestPort, Runtime
 from parkazoo.engine.rewatching import AT_ONCE
-from parkazoo.kazoo_private import CheckVersion, Create, GetACL, GetData, Transaction
+from parkazoo.kazoo_private import CheckVersion, Create, GetACL, GetChildren, GetData, Transaction
 from parkazoo.protocol.ops.creates import EPHEMERAL
+from parkazoo.protocol.placement import OURS, join
 from parkazoo.types.znodes import ZnodeStat
+
+MOST_LOOKED_AT = 1000  # operations are held meanwhile
 
 
 class Owning:
     """Copies the ephemerals of one session. All of it is on the loop.
 
     :param member: of the ensemble where they are. :param paths: theirs, physical.
+    :param folder: where there may be others, too; empty: nowhere.
     :param to: where they are copied. :param path_of: the path of a copy.
     :param opening: the znode without which no copy is made any more.
     :param when_over: is called when each is made, or cannot be.
@@ -33,6 +39,7 @@ class Owning:
         runtime: Runtime,
         member: MemberPort,
         paths: Iterable[str],
+        folder: str,
         to: RequestPort,
         path_of: Callable[[str], str],
         opening: str,
@@ -46,6 +53,19 @@ class Owning:
         self._when_over = when_over
         self._rest = deque(paths)
         self._under_way = 1
+        if folder:
+            member.submit(GetChildren(folder, None), OnAnswer(self._soon(partial(self._have_listed, folder))))
+        else:
+            self._begin()
+
+    def _have_listed(self, folder: str, names: Any) -> None:
+        if not isinstance(names, Exception) and len(names) <= MOST_LOOKED_AT:
+            known = {*self._rest}
+            paths = [join(folder, name) for name in names if name not in OURS]
+            self._rest += [path for path in paths if path not in known]
+        self._begin()
+
+    def _begin(self) -> None:
         while self._rest and self._under_way < AT_ONCE:
             self._begin_one()
         self._have_done(None)
@@ -53,19 +73,22 @@ class Owning:
     def _begin_one(self) -> None:
         path = self._rest.popleft()
         self._under_way += 1
-        found: list[Any] = []  # the first answer
-        self._member.submit(GetData(path, None), OnAnswer(found.append))
-        self._member.submit(GetACL(path), OnAnswer(self._soon(partial(self._have_read, path, found))))
+        self._member.submit(GetData(path, None), OnAnswer(self._soon(partial(self._have_read, path))))
 
     def _soon(self, call: Callable[[Any], None]) -> Callable[[Any], None]:
         return lambda answer: self._runtime.call(partial(call, answer))
 
-    def _have_read(self, path: str, found: list[Any], rights: Any) -> None:
-        (znode,) = found
-        if isinstance(znode, Exception) or isinstance(rights, Exception) or not self._owns(znode[1]):
+    def _have_read(self, path: str, znode: Any) -> None:
+        if isinstance(znode, Exception) or not self._owns(znode[1]):
+            self._have_done(None)
+        else:
+            self._member.submit(GetACL(path), OnAnswer(self._soon(partial(self._copy, path, znode[0]))))
+
+    def _copy(self, path: str, data: bytes, rights: Any) -> None:
+        if isinstance(rights, Exception):
             self._have_done(None)
             return
-        create = Create(self._path_of(path), znode[0], rights[0], EPHEMERAL)
+        create = Create(self._path_of(path), data, rights[0], EPHEMERAL)
         self._to.submit(Transaction([self._opening, create]), OnAnswer(self._soon(self._have_done)))
 
     def _owns(self, stat: ZnodeStat) -> bool:

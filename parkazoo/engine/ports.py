@@ -134,6 +134,12 @@ class MemberPort(RequestPort, Protocol):
     def has_ephemerals(self) -> bool:
         """Whether there may be an ephemeral of its ZooKeeper session."""
 
+    @property
+    def has_unnamed_ephemerals(self) -> bool:
+        """Whether there may be some whose names it does not know: the session was another client's, or a create
+        has had no answer.
+        """
+
     def ephemerals_below(self, path: str) -> list[str]:
         """On the loop: the physical paths of the ephemerals of known names below one."""
 

@@ -23,19 +23,21 @@ class Holdings:
     """The ephemerals of one session, by physical path, as far as its answers tell. When in doubt there is one.
 
     What another client deletes still counts.
+
+    :ivar has_more: there may be some of unknown names.
     """
 
     def __init__(self) -> None:
         self._paths: set[str] = set()
-        self._has_more = False  # of unknown names
+        self.has_more = False
 
     def __bool__(self) -> bool:
-        return self._has_more or bool(self._paths)
+        return self.has_more or bool(self._paths)
 
     def clear(self) -> None:
         """A new session has none."""
         self._paths.clear()
-        self._has_more = False
+        self.has_more = False
 
     def below(self, path: str) -> list[str]:
         """The ephemerals of known names below a znode."""
@@ -47,7 +49,7 @@ class Holdings:
 
     def assume(self) -> None:
         """There may be some: the session was another client's."""
-        self._has_more = True
+        self.has_more = True
 
     def answered(self, request: Request, answer: Any) -> None:
         """A request of one of the types CHANGING has succeeded.
@@ -74,7 +76,7 @@ class Holdings:
 
     def _add(self, path: str | None) -> None:
         if path is None or len(self._paths) >= MOST_PATHS:
-            self._has_more = True
+            self.has_more = True
         else:
             self._paths.add(path)
 

@@ -226,6 +226,11 @@ class Member:
     def has_ephemerals(self) -> bool:
         return bool(self.holdings) or any(leaves_ephemeral(each[0]) for each in self._pending.copy())
 
+    @property
+    def has_unnamed_ephemerals(self) -> bool:
+        """See :attr:`parkazoo.engine.ports.MemberPort.has_unnamed_ephemerals`."""
+        return self.holdings.has_more
+
     def ephemerals_below(self, path: str) -> list[str]:
         """On the loop: the physical paths of the ephemerals of known names below one."""
         return self.holdings.below(path)

@@ -189,6 +189,10 @@ class Member:
         self.watches = [each for each in self.watches if each != (path, watch)]
         return was_there
 
+    @property
+    def has_unnamed_ephemerals(self) -> bool:
+        return self.has_ephemerals and not self.ephemerals
+
     def ephemerals_below(self, path: str) -> list[str]:
         return [each for each in self.ephemerals if each.startswith(path + "/")]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import signal
 import subprocess
@@ -38,6 +39,8 @@ from parkazoo.protocol.findings import DIFFERING_PROOFS, UNFINISHED_MOVES
 from parkazoo.protocol.moving import MOVES
 from parkazoo.protocol.placement import MIRRORS, PROOF, escape
 from parkazoo.protocol.registration import format_session
+from parkazoo.types.znodes import ZnodeStat
+from tests.aio.aio_case import needs_aio
 from tests.live.copies_case import CrashError
 from tests.live.grow_case import GrowCase, end_at_sleep
 from tests.live.map_case import IDENTITY, MapCase, dump, error_of, output_of, run_command
@@ -115,6 +118,29 @@ class MoveTest(MoveCase):
         self.assertEqual(steps, [])
         out = output_of("map", "move", PATH, "--to", self.there, "--hosts", self.a)
         self.assertEqual(out, f"nothing to do: the children of {PATH} are there already\n")
+
+    @needs_aio
+    def test_ephemerals_of_unknown_names(self) -> None:
+        """A session that another client has begun: its owner looks for them."""
+        from parkazoo.aio import ParKazooClient as AsyncClient  # noqa: PLC0415 - Python 3.11
+
+        async def main() -> tuple[list[str], ZnodeStat | None]:
+            first = AsyncClient(self.a)
+            await first.start()
+            await first.create(f"{PATH}/e", b"mine", ephemeral=True)
+            session = first.client_id
+            await first.leave()
+            async with AsyncClient(self.a, client_id=session) as second:
+                await asyncio.to_thread(self.move)
+                self.assertEqual(second.client_id, session)
+                return await second.get_children(PATH), await second.exists(f"{PATH}/e")
+
+        names, stat = asyncio.run(main())
+        assert stat is not None
+        self.assertEqual(sorted(names), ["e", "x"])
+        self.assertTrue(stat.ephemeralOwner)
+        self.assert_moved(self.there)
+        wait_until(lambda: self.worker.get_children(PATH) == ["x"], "the end of the session")
 
     def test_its_own_place(self) -> None:
         """Without --to it goes where the map puts new directories."""

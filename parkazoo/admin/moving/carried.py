@@ -221,7 +221,7 @@ def _why_not(original: Tree, copy: Tree, made: int, without_owner: list[str]) ->
         return (
             f"{len(without_owner):,} ephemerals have no copy of their owner, the first is "
             f"{shown(without_owner[0])} of client {format_session(original[without_owner[0]].owner)}. A client "
-            "does not know those of a session that it has resumed, or of a create without an answer"
+            "that has resumed its session, or lost the answer to a create, copies them from up to 1,000 children"
         )
     if copy[TOP].creates + made > (original[TOP].creates if TOP in original else 0):
         return "the copy counts more children than were ever made: it is of an earlier life of the directory"

@@ -106,13 +106,13 @@ def comparing_nothing(right: Right) -> Right:
 
 def asking_for_the_guard(right: Right) -> Right:
     return lambda owning, *arguments: right(
-        owning, *arguments[:5], arguments[5].removesuffix(".open"), arguments[6]
+        owning, *arguments[:6], arguments[6].removesuffix(".open"), arguments[7]
     )
 
 
 def asking_for_nothing(right: Right) -> Right:
     def wrong(owning: Owning, *arguments: Any) -> None:
-        right(owning, *arguments[:5], MOVES, arguments[6])
+        right(owning, *arguments[:6], MOVES, arguments[7])
 
     return wrong
 
