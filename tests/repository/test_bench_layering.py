@@ -41,6 +41,7 @@ LAYERS = {
     "bench.sampling": ("bench.sampler",),
     "bench.statistics": (),
     "bench.client": BASE,
+    "bench.gateway": (*BASE, "bench.client"),
     "bench.scale": BASE,
     "bench.dictionary": BASE,
     "bench.growth": BASE,
