@@ -84,8 +84,7 @@ class Processors:
         self.own_s += self._servers_s() - self._before[2]
 
     def _servers_s(self) -> float:
-        times = [psutil.Process(pid).cpu_times() for pid in self.servers]
-        return float(sum(each.user + each.system for each in times))
+        return sum(map(cpu_s, self.servers))
 
     @property
     def busy_share(self) -> float:
@@ -96,6 +95,12 @@ class Processors:
     def others_share(self) -> float:
         """What was used by neither sides nor servers, 0 to 1."""
         return max(0.0, self.busy_s - self.own_s) / self.total_s if self.total_s else 0.0
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time of a process since its start, user and system."""
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
 
 
 def total_and_busy() -> tuple[float, float]:

@@ -23,6 +23,7 @@ from bench.client.plot import draw
 from bench.client.reads_again import CLIENTS as WATCHING
 from bench.client.reads_again import ZNODES, measure_rewatching
 from bench.client.side import BenchError
+from bench.command_line import positive
 from bench.documents import results_file
 from bench.machine import commit_of, describe_machine, describe_versions
 from parkazoo.admin import init_map
@@ -39,12 +40,6 @@ REWATCHING = "rewatching"
 OF_ASYNCIO = ("aio-waiters", "aio-clients", "aio-turns") if sys.version_info >= (3, 11) else ()
 WHOLES = (*GATHERINGS, FAR_START, REWATCHING, *OF_ASYNCIO)
 NAMES = (*(each.name for each in COMPARISONS), *WHOLES)
-
-
-def positive(text: str) -> int:
-    if (value := int(text)) < 1:
-        raise argparse.ArgumentTypeError("it must be at least 1")
-    return value
 
 
 def parse() -> argparse.Namespace:

@@ -24,9 +24,10 @@ from bench.client.measure import Spread, spread
 from bench.client.pairing import WARM_UP, Servers
 from bench.client.paths import ENSEMBLES, LEAVES, MOST_IN_FLIGHT, spread_directories
 from bench.client.side import BenchError, Child
+from bench.command_line import positive
 from bench.documents import as_text, results_file
 from bench.gateway.socket_program import REQUESTS, Address, Order, Report, hold, work
-from bench.machine import describe_machine, describe_versions
+from bench.machine import cpu_s, describe_machine, describe_versions
 from parkazoo.cli import INTERRUPTED
 from parkazoo.local import LocalClusterError
 
@@ -130,18 +131,6 @@ class GatewayProcess:
                 self._process.wait(STOP_S)
             except subprocess.TimeoutExpired:
                 self._process.kill()
-
-
-def cpu_s(pid: int) -> float:
-    """What a process has used."""
-    times = psutil.Process(pid).cpu_times()
-    return float(times.user + times.system)
-
-
-def positive(text: str) -> int:
-    if (value := int(text)) < 1:
-        raise argparse.ArgumentTypeError("it must be at least 1")
-    return value
 
 
 def parse() -> argparse.Namespace:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.bare_requests import CREATE, EPHEMERAL, GET_DATA, SET_DATA, create, get_data, set_data
-from bench.scale.server import LOCAL_SESSIONS, cpu_s, ensemble_of, live_bytes
+from bench.machine import cpu_s
+from bench.scale.server import LOCAL_SESSIONS, ensemble_of, live_bytes
 from bench.scale.sessions import NOTIFIED, Sessions
 from parkazoo.local import LocalEnsemble, LocalServer
 from parkazoo.protocol.placement import CLIENTS, MAP
@@ -189,9 +190,9 @@ class CpuMeter(Meter):
         self._idle = {role: each / IDLE_S for role, each in self._used(lambda: time.sleep(IDLE_S)).items()}
 
     def _used(self, work: Callable[[], None]) -> dict[str, float]:
-        before = {role: cpu_s(server) for role, server in self.roles.items()}
+        before = {role: cpu_s(server.pid) for role, server in self.roles.items()}
         work()
-        return {role: cpu_s(server) - before[role] for role, server in self.roles.items()}
+        return {role: cpu_s(server.pid) - before[role] for role, server in self.roles.items()}
 
     def measure(self, step: str, count: int, work: Callable[[], None]) -> None:
         took_s = own_s = 0.0

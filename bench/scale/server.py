@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
-
 from parkazoo.local import LocalCluster, LocalClusterError, LocalEnsemble, LocalServer, find_java
 
 # ZooKeeper's own defaults, but for the disk: servers that share one would measure it.
@@ -34,12 +32,6 @@ def ensemble_of(servers: int, settings: Mapping[str, str], tell: Callable[[str],
     cluster = LocalCluster(1, servers, zoo_cfg={**ZOO_CFG, **settings}, jvm_flags=JVM_FLAGS, progress=tell)
     with cluster:
         yield cluster.ensembles[0]
-
-
-def cpu_s(server: LocalServer) -> float:
-    """Processor time since its start, user and system."""
-    times = psutil.Process(server.pid).cpu_times()
-    return float(times.user + times.system)
 
 
 def live_bytes(server: LocalServer) -> int:

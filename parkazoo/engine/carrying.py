@@ -40,15 +40,16 @@ def moving_watches(port: RequestPort, old: str, is_native: bool) -> list[tuple[b
 
 
 def lose_outlasting(
-    port: RequestPort, watches: Sequence[tuple[bool, str, Watch]], lose: Callable[[Watch], None]
+    runtime: Runtime, port: RequestPort, watches: Sequence[tuple[bool, str, Watch]], state: str
 ) -> None:
-    """End the watches that outlast a connection: on the next one, nothing could be told of them any more.
+    """Tell NONE to the watches that outlast a connection: on the next one, nothing could be told of them any more.
 
-    :param watches: as :func:`moving_watches` returns them. :param lose: is called with each.
+    :param watches: as :func:`moving_watches` returns them. :param state: the client's KeeperState.
     """
+    event = WatchedEvent(EventType.NONE, state, None)
     for is_of_children, path, watch in watches:
         if outlasts(watch) and port.forget_watch(path, watch, is_of_children):
-            lose(watch)
+            runtime.deliver(watch, event)
 
 
 def _moves(is_of_children: bool, path: str, old: str, is_native: bool) -> bool:
@@ -111,8 +112,7 @@ class Carrying:
         self._ask(self._to, ExistsForWatch(self._new.path, None), self._have_seal)
 
     def _lose_outlasting(self) -> None:
-        event = WatchedEvent(EventType.NONE, self._client_state(), None)
-        lose_outlasting(self._from, self._left(), lambda watch: self._runtime.deliver(watch, event))
+        lose_outlasting(self._runtime, self._from, self._left(), self._client_state())
 
     def _have_seal(self, answer: Any) -> None:
         if answer is None or isinstance(answer, Exception):

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic
 
-from kazoo.protocol.states import EventType, WatchedEvent
-
 from parkazoo.engine.carrying import Carrying, lose_outlasting, moving_watches
 from parkazoo.engine.driver import Driver
 from parkazoo.engine.holding import Holding
@@ -95,7 +93,7 @@ class Moves(Generic[MemberT]):
         if holding is None or holding.hold.is_over:
             return True
         if move is None or move.name != holding.hold.moving.name:
-            self._lose_watches(holding)
+            lose_outlasting(self._runtime, *self._watches_of(holding), self._client_state())
             holding.end_without_look()
             self._forget_ephemerals(holding)
             return True
@@ -138,10 +136,6 @@ class Moves(Generic[MemberT]):
         old, _ = self._places_of(holding)
         port = self._roster.ports[old.ensemble]
         return port, moving_watches(port, old.path, holding.hold.moving.generation == NATIVE)
-
-    def _lose_watches(self, holding: Holding) -> None:
-        event = WatchedEvent(EventType.NONE, self._client_state(), None)
-        lose_outlasting(*self._watches_of(holding), lambda watch: self._runtime.deliver(watch, event))
 
     def _places_of(self, holding: Holding) -> tuple[Place, Place]:
         """Where the children have been, and where they go."""

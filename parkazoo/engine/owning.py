@@ -17,11 +17,10 @@ from typing import Any
 from parkazoo.engine.ports import MemberPort, OnAnswer, RequestPort, Runtime
 from parkazoo.engine.rewatching import AT_ONCE
 from parkazoo.kazoo_private import CheckVersion, Create, GetACL, GetChildren, GetData, Transaction
+from parkazoo.protocol.moving import MOST_LOOKED_AT
 from parkazoo.protocol.ops.creates import EPHEMERAL
 from parkazoo.protocol.placement import OURS, join
 from parkazoo.types.znodes import ZnodeStat
-
-MOST_LOOKED_AT = 1000  # operations are held meanwhile
 
 
 class Owning:
@@ -60,9 +59,8 @@ class Owning:
 
     def _have_listed(self, folder: str, names: Any) -> None:
         if not isinstance(names, Exception) and len(names) <= MOST_LOOKED_AT:
-            known = {*self._rest}
-            paths = [join(folder, name) for name in names if name not in OURS]
-            self._rest += [path for path in paths if path not in known]
+            found = (join(folder, name) for name in names if name not in OURS)
+            self._rest = deque(dict.fromkeys([*self._rest, *found]))
         self._begin()
 
     def _begin(self) -> None:

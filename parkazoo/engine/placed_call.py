@@ -10,7 +10,7 @@ from parkazoo.engine.ports import BodyReply, is_abandoned
 from parkazoo.engine.read_reply import ReadReply, Running
 from parkazoo.kazoo_private import Exists, GetData, SetData, int_struct, stat_struct
 from parkazoo.protocol.context import Context
-from parkazoo.protocol.ops.brief import Brief, is_surely_whole
+from parkazoo.protocol.ops.brief import Brief
 from parkazoo.protocol.order import Order
 from parkazoo.protocol.placement import Directory
 
@@ -96,7 +96,7 @@ class PlacedCall:
             self._ordinary().set(None)
             return
         owner, _, children, _ = OWNER.unpack_from(value, len(value) - OWNER_BYTES)
-        if owner or (children and not is_surely_whole(self._d)):
+        if owner or children:
             self._ordinary().set(self._as_kazoo(value))
             return
         away = self._context.away

@@ -26,6 +26,7 @@ MARK, OLD = ".move", ".old"  # end the names of a move's marks
 MANY = "clients"
 KEYS_OF_MOVE = frozenset({"directory", "move", "from", "to", "phase", MANY})
 IN_MOVE = " in 'move'"
+MOST_LOOKED_AT = 1000  # children, by an owner that may not know its ephemerals: operations are held meanwhile
 
 
 class Moving(NamedTuple):

@@ -41,7 +41,8 @@ class KeptWatches:
 
         :param data: the paths of watches on data and existence. :param children: of watches on children.
         """
-        if self._zxid is None:
+        zxid = self._zxid
+        if zxid is None:
             return []
         kinds = [*((MISSING if path in self.missing else DATA, path) for path in data)]
         kinds += [(CHILDREN, path) for path in children]
@@ -57,7 +58,6 @@ class KeptWatches:
         self._unanswered = len(pieces)
         if not pieces:
             self._zxid = None
-        zxid = self._zxid or 0
         return [SetWatches(zxid, *map(tuple, piece)) for piece in pieces]
 
     def answered(self) -> None:

@@ -80,6 +80,21 @@ class RewatchingCase(unittest.IsolatedAsyncioTestCase):
         await until(lambda: self.states[-1] == KazooState.CONNECTED, "it is back")
         return await self.asked()
 
+    async def lose_at_a_read(self) -> list[Any]:
+        """A znode changes, and the read that follows gets no answer. See :meth:`back`."""
+
+        def hush(request: Any) -> None:
+            if isinstance(request, GetData):
+                self.cluster.mute.add(0)
+
+        self.cluster.hear = hush
+        self.change(SetData(PATHS[3], b"1", -1))
+        await until(lambda: self.cluster.mute, "it reads")
+        await self.lose()
+        self.cluster.hear = lambda request: None
+        self.cluster.mute.clear()
+        return await self.back()
+
     async def asked(self) -> list[Any]:
         await self.call(self.settle)
         return [each for each in self.cluster.requests if is_users(each)]
@@ -135,17 +150,7 @@ class TestDataWatch(RewatchingCase):
         await self.watch_data(*PATHS)
         self.cluster.requests.clear()
 
-        def hush(request: Any) -> None:
-            if isinstance(request, GetData):
-                self.cluster.mute.add(0)
-
-        self.cluster.hear = hush
-        self.change(SetData(PATHS[3], b"1", -1))
-        await until(lambda: self.cluster.mute, "it reads")
-        await self.lose()
-        self.cluster.hear = lambda request: None
-        self.cluster.mute.clear()
-        requests = await self.back()
+        requests = await self.lose_at_a_read()
         self.assertEqual([type(each) for each in requests], [SetWatches, GetData])
         self.assertNotIn(PATHS[3], requests[0].data)
         self.assertEqual([(path, data) for path, data, *_ in self.told], [(PATHS[3], b"1")])
@@ -306,17 +311,7 @@ class TestTreeCache(RewatchingCase):
         """What could not be read is read, and no more than that."""
         cache = await self.cache()
 
-        def hush(request: Any) -> None:
-            if isinstance(request, GetData):
-                self.cluster.mute.add(0)
-
-        self.cluster.hear = hush
-        self.change(SetData(PATHS[3], b"1", -1))
-        await until(lambda: self.cluster.mute, "it reads")
-        await self.lose()
-        self.cluster.hear = lambda request: None
-        self.cluster.mute.clear()
-        requests = await self.back()
+        requests = await self.lose_at_a_read()
         self.assertEqual([getattr(each, "path", None) for each in requests], [None, PATHS[3]])
         await until(lambda: cache.get_data(PATHS[3]).data == b"1", "it is read")
 

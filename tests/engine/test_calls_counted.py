@@ -45,7 +45,7 @@ ROWS = (
     Row("get by a second client", 17, 21),
     Row("get once more", 10, 11),
     Row("get of a sibling", 16, 14),
-    Row("get of a directory", 34, 37),
+    Row("get of a directory", 33, 37),
     Row("set of a leaf", 9, 12),
     Row("list", 29, 29),
 )

@@ -13,6 +13,7 @@ from tests.repository.test_layering import modules as modules_of_parkazoo
 BASE = (
     "bench.bare_requests",
     "bench.chaos",
+    "bench.command_line",
     "bench.disk_wait",
     "bench.documents",
     "bench.etcd_server",
@@ -29,6 +30,7 @@ BASE = (
 LAYERS = {
     "bench.bare_requests": (),
     "bench.chaos": ("bench.lab",),
+    "bench.command_line": (),
     "bench.disk_wait": ("bench.lab",),
     "bench.documents": (),
     "bench.etcd_server": (),

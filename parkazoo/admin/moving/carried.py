@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from kazoo.security import ACL
 
+from parkazoo.protocol.moving import MOST_LOOKED_AT
 from parkazoo.protocol.placement import shown
 from parkazoo.protocol.registration import format_session
 from parkazoo.types import ZnodeStat
@@ -221,7 +222,8 @@ def _why_not(original: Tree, copy: Tree, made: int, without_owner: list[str]) ->
         return (
             f"{len(without_owner):,} ephemerals have no copy of their owner, the first is "
             f"{shown(without_owner[0])} of client {format_session(original[without_owner[0]].owner)}. A client "
-            "that has resumed its session, or lost the answer to a create, copies them from up to 1,000 children"
+            "that has resumed its session, or lost the answer to a create, copies them from "
+            f"up to {MOST_LOOKED_AT:,} children"
         )
     if copy[TOP].creates + made > (original[TOP].creates if TOP in original else 0):
         return "the copy counts more children than were ever made: it is of an earlier life of the directory"

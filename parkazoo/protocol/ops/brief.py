@@ -102,12 +102,7 @@ def is_whole(d: Directory, request: Brief, answer: Any) -> bool:
         return d.certainty == CERTAIN
     if not (stat.numChildren or stat.ephemeralOwner):
         return True
-    return not stat.ephemeralOwner and is_surely_whole(d)
-
-
-def is_surely_whole(d: Directory) -> bool:
-    """Whether the stat at the home says all of the children."""
-    return d.is_native and d.certainty == CERTAIN and d.path != "/"
+    return not stat.ephemeralOwner and d.is_native and d.certainty == CERTAIN and d.path != "/"
 
 
 def rest_of(context: Context, request: Brief, d: Directory, answer: Any) -> Operation[object]:
