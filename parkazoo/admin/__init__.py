@@ -28,7 +28,7 @@ from parkazoo.admin.rebalance_plan import Branch, PlannedMove, RebalancePlan
 from parkazoo.admin.rebalancing import rebalance
 from parkazoo.admin.registrations import ClientList, RegisteredClient, describe_client, list_clients
 from parkazoo.admin.removal import remove_ensemble
-from parkazoo.admin.rise import Waiting
+from parkazoo.admin.rise import DryRefusal, Waiting
 from parkazoo.admin.rotation import add_identity, remove_identity
 from parkazoo.admin.several_moves import SeveralMoves, move_below, move_off
 from parkazoo.admin.shares import Left, add_rule, change_weights, describe_rule, find_left, remove_rule
@@ -46,6 +46,7 @@ __all__ = [
     "By",
     "ClientList",
     "ClusterStatus",
+    "DryRefusal",
     "Elsewhere",
     "Health",
     "HealthFinding",

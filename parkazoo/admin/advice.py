@@ -35,6 +35,7 @@ NO_P99 = "`mntr` tells no p99 of its writes, which ZooKeeper has since 3.6"
 NAMED = 2  # directories of a busy ensemble
 MOVES_NAMED = 3
 SHOWN = 30
+REBALANCES = "`parkazoo map rebalance` can move"
 
 
 class Sentence(NamedTuple):
@@ -364,7 +365,10 @@ def _growing(measured: Measured) -> Iterator[Sentence]:
     if not total:
         return
     if why := _why_unknown(measured, total):
-        yield Sentence("unknown-growth", f"How much growing would bring cannot be said: {why}.")
+        yield Sentence(
+            "unknown-growth",
+            f"How much growing would bring cannot be said: {why}. {REBALANCES} what is there.",
+        )
         return
     assert measured.tree_s is not None
     then = ensembles_then(measured)
@@ -379,7 +383,7 @@ def _growing(measured: Measured) -> Iterator[Sentence]:
     text = (
         f"{who} only directories that are made from then on, {of_them} in {then}. Of all writes are {told}. If "
         f"such directories go on coming, {'it has' if more == 1 else 'they have'} {after}; the others stay where "
-        "they are."
+        f"they are. {REBALANCES} them."
     )
     if max(brings.values()) < LITTLE:
         text += " Growing would bring little."

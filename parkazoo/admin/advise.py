@@ -59,7 +59,10 @@ def find_advice(
     looker = (_LookerAlone if is_plain else Looker)(hosts, auth=auth, timeout_s=timeout_s, **client_options)
     with (
         looker,
-        connect_to(looker.map.ensembles, looker.options, timeout_s, gives_up=True) as (clients, absent),
+        connect_to(looker.map.ensembles, looker.options, timeout_s, gives_up=True, registers=True) as (
+            clients,
+            absent,
+        ),
     ):
         count = _by_looks if samples else _by_events
         counted = count(looker, clients, seconds or (SAMPLE_S if samples else FOLLOW_S))

@@ -13,7 +13,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, cast
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import (
     AuthFailedError,
     BadVersionError,
@@ -32,10 +31,12 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import ACL
 
+from parkazoo.admin.steadfast_client import SteadfastClient
 from parkazoo.admin.words import ask_server, closes_at_once, takes_request
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
 from parkazoo.protocol.past import CATCH_UP
+from parkazoo.protocol.placement import ENSEMBLE
 from parkazoo.types import TransactionRequest
 from parkazoo.types.handlers import Event
 from parkazoo.wire.log import DiscreetLog
@@ -91,18 +92,26 @@ class _SharedTimeHandler(SequentialThreadingHandler):
 
 
 class AdminClient:
-    """A KazooClient whose every answer comes within `timeout_s`, with errors that name the ensemble.
+    """A SteadfastClient whose every answer comes within `timeout_s`, with errors that name the ensemble.
 
     A read is sent again after a lost connection, so that an election is no error.
 
     :param gives_up: whether a read fails at once when all its servers refuse connections.
+    :param registers: as of a SteadfastClient.
     :ivar began_s: when it was started, and `connected_s`, when it was last connected: seconds since the epoch, by
         this machine's clock; 0.0: not yet.
     :ivar has_multi_read: whether its servers know requests of several reads; until one says that it does not.
     """
 
     def __init__(
-        self, name: str, hosts: str, options: Options, timeout_s: float, *, gives_up: bool = False
+        self,
+        name: str,
+        hosts: str,
+        options: Options,
+        timeout_s: float,
+        *,
+        gives_up: bool = False,
+        registers: bool = False,
     ) -> None:
         self.name = name
         self.hosts = hosts
@@ -110,8 +119,8 @@ class AdminClient:
         self._gives_up = gives_up
         session_timeout_s = min(SESSION_TIMEOUT_S, timeout_s)
         handler = _SharedTimeHandler(session_timeout_s / len(hosts.split(",")))
-        own = {"timeout": session_timeout_s, "handler": handler}
-        self.zk = KazooClient(hosts=hosts, logger=DiscreetLog(log), **{**own, **options})
+        own = {"timeout": session_timeout_s, "handler": handler, "registers": registers}
+        self.zk = SteadfastClient(hosts=hosts, logger=DiscreetLog(log), **{**own, **options})
         self.began_s = self.connected_s = 0.0
         self.has_multi_read = True
 
@@ -191,6 +200,11 @@ class AdminClient:
         except InvalidACLError:
             raise ClusterMapError(f"{self} knows no identity of this client: give one in auth (--auth)") from None
         except (ConnectionLoss, OperationTimeoutError, SessionExpiredError) as error:
+            if self.zk.is_elsewhere:
+                raise UnreadableError(
+                    f"{self}: its servers are not those that the command began with ({ENSEMBLE} differs): see "
+                    "`parkazoo map check`, then run the command again"
+                ) from error
             raise LostError(self._describe(path, error)) from error
         except (KazooException, self.zk.handler.timeout_exception) as error:
             raise UnreadableError(self._describe(path, error)) from error
@@ -277,14 +291,17 @@ def connect_to(
     soon_s: float | None = None,
     *,
     gives_up: bool = False,
+    registers: bool = False,
 ) -> Iterator[tuple[dict[str, AdminClient], list[AdminClient]]]:
     """Clients by name, connected in parallel, and the names that did not connect in time.
 
     :param soon_s: how long to wait for the others when the first is connected; by default the whole time.
     :param gives_up: do not wait for those whose servers all refuse connections.
+    :param registers: for commands that may take long: their sessions are not taken for plain kazoo programs'.
     """
     clients = [
-        AdminClient(name, hosts, options, timeout_s, gives_up=gives_up) for name, hosts in hosts_by_name.items()
+        AdminClient(name, hosts, options, timeout_s, gives_up=gives_up, registers=registers)
+        for name, hosts in hosts_by_name.items()
     ]
     refused = [all(each) for each in for_each(clients, _refusals)] if gives_up else [False for _ in clients]
     deadline = time.monotonic() + timeout_s
@@ -459,7 +476,7 @@ def _closing(client: AdminClient) -> str:
     return FULL if closes_at_once(server, TCP_TIMEOUT_S) else ""
 
 
-def _refusal(client: KazooClient, server: tuple[str, int]) -> str:
+def _refusal(client: SteadfastClient, server: tuple[str, int]) -> str:
     """Why `server` accepts no connection with the options of `client`; empty if it does."""
     try:
         with socket.create_connection(server, TCP_TIMEOUT_S) as plain:
@@ -470,7 +487,7 @@ def _refusal(client: KazooClient, server: tuple[str, int]) -> str:
     return ""
 
 
-def _complaint(client: KazooClient, server: tuple[str, int]) -> str:
+def _complaint(client: SteadfastClient, server: tuple[str, int]) -> str:
     return FULL if closes_at_once(server, TCP_TIMEOUT_S) else _refusal(client, server)
 
 

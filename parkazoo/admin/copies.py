@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kazoo.security import ACL
 
-from parkazoo.admin.clients import AdminClient
+from parkazoo.admin.clients import AdminClient, LostError
 from parkazoo.admin.contents import parse_map
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
@@ -51,18 +51,20 @@ def update_copies(clients: Mapping[str, AdminClient], bootstrap: str) -> Primary
 
     :param bootstrap: the ensemble of the primary, one of `clients`.
     :raises ClusterMapError: a copy is wrong, or cannot be written. The others are written.
+    :raises LostError: nothing but lost connections was in the way.
     """
     primary = read_primary(clients[bootstrap])
     acl = clients[bootstrap].call("get_acls", MAP)[0]
-    troubles = []
+    troubles: list[ClusterMapError] = []
     for name, client in clients.items():
         if name != bootstrap:
             try:
                 _update(client, clients[bootstrap], primary, acl)
             except ClusterMapError as error:
-                troubles.append(str(error))
+                troubles.append(error)
     if troubles:
-        raise ClusterMapError("; ".join(troubles))
+        are_lost = all(isinstance(each, LostError) for each in troubles)
+        raise (LostError if are_lost else ClusterMapError)("; ".join(map(str, troubles)))
     return primary
 
 

@@ -26,7 +26,7 @@ from parkazoo.admin.clients import TIMEOUT_S, AdminClient, Auth, LostError, Unre
 from parkazoo.admin.copies import read_primary, update_copies
 from parkazoo.admin.moving.at_home import MovingHome, SeenPin
 from parkazoo.admin.moving.at_work import encode_work
-from parkazoo.admin.moving.carried import TOP
+from parkazoo.admin.moving.carried import TOP, Tree, writes_to_copy
 from parkazoo.admin.moving.copying import UNSEEN, Both, MovingCopy, NotExactError, Progress, is_sealed
 from parkazoo.admin.moving.immovable import (
     verify_deletable,
@@ -35,6 +35,7 @@ from parkazoo.admin.moving.immovable import (
     verify_is_soon_seen,
     verify_owners,
     verify_path,
+    verify_queue,
     verify_rule,
     verify_target,
 )
@@ -73,7 +74,8 @@ HOLD_POLL_EACH_S = 0.00005  # for each client that is not ready: to ask for it t
 WANTED_S = 0.1  # so often it looks whether the move has been called off
 ATTEMPTS = 3
 LOSSES = 5  # of connections, one after the other
-MANY = 10_000  # znodes, of which nothing is told for a while
+MANY = 10_000  # writes, of which nothing is told for a while
+MANY_A_ZNODE = 10  # of an old znode, or in an old queue
 NOT_CARRIED = (
     "a copied znode has the data, ACL, versions and sequence numbers of the original; czxid, mzxid, pzxid, ctime "
     "and mtime are new, and may be lower; containers and znodes with a TTL become ordinary, for servers do not "
@@ -263,7 +265,7 @@ class DirectoryMove:
         try:
             while not self._goes_on(newest := self._newest(known)):
                 pass
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, LostError):
             if self.begun is not None:
                 self._end_early(known, self.begun)
             raise
@@ -276,15 +278,18 @@ class DirectoryMove:
 
         try:
             home = self._find_home(known)
-            if home is None or not is_at(move.name, home.data()):
+            has_moved = home is not None and is_at(move.name, home.data())
+            if not has_moved:
                 tell(f"taking back what was copied to {move.target}")
-                self._take_back(home, move.name, self.clients[move.target])
-            if home is None or not is_at(move.name, home.data()):
+                has_moved = self._take_back(known, move.name, self.clients[move.target])
+            if not has_moved:
                 self._leave(known, move)
                 tell(f"{shown(self.path)} stays where it is")
             else:
                 self._publish(known, lambda newest: _switched(newest, move))  # for the watches of clients
                 tell(f"{shown(self.path)} has moved, and the next command deletes what is on {move.source}")
+        except _AgainError:
+            tell("another command has ended what was begun")
         except (ClusterMapError, MoreEnsemblesError) as error:
             tell(f"the next command ends what was begun: {error}")
 
@@ -434,6 +439,7 @@ class DirectoryMove:
         """
         verify_target(known, move.target)
         verify_rule(known, self.path, move.target)
+        verify_queue(known, self.clients, self.path, move.target)
         if seen.deletes:
             raise ClusterMapError(
                 f"a delete of {shown(self.path)} has not come to its end: run the command again. If that stays "
@@ -473,12 +479,12 @@ class DirectoryMove:
         source = self._original_of(move, home, go_on, self.per_second)
         client.make(MOVES, b"", client.call("get_acls", MIRRORS)[0])
         self.begun = move
-        if (many := len(original.original) - 1) >= MANY:
-            self.rise.tell(f"copying {many:,} znodes")
+        if writes_to_copy(original.original) >= MANY:
+            self.rise.tell(f"copying {_work_of(original.original)}")
         copy = MovingCopy.begin(place, move.name, original.original[TOP].acl, self._work(known, move))
         try:
             brought = copy.bring(source, original, per_second=self.per_second, progress=self.progress)
-            self.rise.tell(f"copied {len(brought.original) - 1:,} znodes from {move.source} to {move.target}")
+            self.rise.tell(f"copied {_znodes(brought.original)} from {move.source} to {move.target}")
             known = self._await_all(known, move.source, go_on)  # the copy has taken its time
             self.brought[move.name] = copy.bring(source, brought, per_second=self.per_second)
             if home.leave_mark(move.name) and home.data() == seen.data:
@@ -491,13 +497,13 @@ class DirectoryMove:
         except LostError:
             raise
         except ClusterMapError:
-            self._take_back(home, move.name, client)
+            self._take_back(known, move.name, client)
             raise
         if published is not None and published.move is not None:
             self.begun = published.move
             self._hold(published, published.move, home, is_fresh=True)
         else:
-            self._take_back(home, move.name, client)
+            self._take_back(known, move.name, client)
 
     def _announce(self, known: ClusterMap, move: Moving) -> ClusterMap | None:
         """The map with this move; None: another command was faster."""
@@ -578,18 +584,26 @@ class DirectoryMove:
         is_aborted = is_other and self._is_taken_back(move)
         if not is_aborted:
             self.given_up = move.name
+        if self._take_back(known, move.name, self.clients[move.target]):
+            raise _AgainError
         self.rise.tell(f"called off after {held_ms:.0f} ms: {reason}")
-        self._give_up(known, move, home)
-        if isinstance(reason, ClusterMapError) and not isinstance(reason, NotExactError):
+        is_for_good = isinstance(reason, ClusterMapError) and not isinstance(reason, NotExactError)
+        if not is_for_good and not is_aborted:
+            self.reasons.append(str(reason))
+        self._leave(known, move)
+        if is_for_good:
             raise reason
         if is_aborted:
             raise self._called_off()
-        self.reasons.append(str(reason))
 
     def _take_up(self, known: ClusterMap, move: Moving, home: MovingHome) -> None:
-        """Goes on with a hold that another command, or a lost connection, has ended in the middle."""
+        """Goes on with a hold that another command, or a lost connection, has ended in the middle.
+
+        :raises TakenOverError: another command is at it.
+        """
         seen = home.look()
         if seen is None or move.name not in seen.moves:
+            self._verify_left(move.name, self.clients[move.target])  # one at work tries again itself
             raise _CalledOffError("a connection was lost, a client has waited too long, or a command was ended")
         source = {name: self.clients[name] for name in (known.bootstrap, move.source)}
         update_copies(source, known.bootstrap)
@@ -614,7 +628,7 @@ class DirectoryMove:
             copy.make_exact(self._original_of(move, home, go_on), self.brought.get(move.name, UNSEEN))
             copy.seal()
         if not is_sealed(place):
-            if self.entered == move.name:
+            if self.entered == move.name != self.given_up:
                 raise self._called_off()
             raise _CalledOffError("an interrupted command has begun to take it back")
 
@@ -658,11 +672,6 @@ class DirectoryMove:
         self.clients[move.target].set(path, b"", -1)  # so that a mirror that is lost is missed
         home.switch(move.name, encode_pin(fence, move.target, move.name), before)
 
-    def _give_up(self, known: ClusterMap, move: Moving, home: MovingHome | None) -> None:
-        """Takes back a move that will not happen, and then takes it out of the map."""
-        self._take_back(home, move.name, self.clients[move.target])
-        self._leave(known, move)
-
     def _leave(self, known: ClusterMap, move: Moving) -> None:
         """Takes the move out of the map, unless another command has."""
         is_ours = False
@@ -672,9 +681,11 @@ class DirectoryMove:
             is_ours = newest.move is not None and newest.move.name == move.name
             return self._connected(newest).with_move(None) if is_ours else newest
 
-        publish_on(self.clients, known, leave)
-        if is_ours and self.entered == move.name:
-            self.entered = ""
+        try:
+            publish_on(self.clients, known, leave)
+        finally:  # a copy of the map may not have it yet
+            if is_ours and self.entered == move.name:
+                self.entered = ""
 
     # ---- steps 8 and 9: the old place --------------------------------------------------------------
 
@@ -737,9 +748,8 @@ class DirectoryMove:
         """
         marked = set(seen.moves) if seen is not None else set()
         kept = set() if place is None else {generation_of(place.path)}
-        if home is not None and seen is not None:
-            olds = (home.old(move) for move in seen.moved)
-            kept.update(pin.generation for data in olds if data is not None and (pin := decode_pin(data)))
+        if home is not None:
+            kept |= _old_generations(home, seen)
         prefix = escape(self.path) + OF_GENERATION
         copies = {
             move: client
@@ -748,12 +758,8 @@ class DirectoryMove:
             if name.startswith(prefix) and (move := generation_of(name)) not in kept
         }
         for move, client in copies.items():
-            term = client.call("exists", term_of(move))
-            if not by_force and term is not None and term.ephemeralOwner != client.zk.client_id[0]:
-                raise TakenOverError(
-                    f"another command moves {shown(self.path)}, in session "
-                    f"{format_session(term.ephemeralOwner)} on {client.name}"
-                )
+            if not by_force:
+                self._verify_left(move, client)
             if place is None or client.is_there(guard(move)):
                 continue
             if not place.client.is_there(place.path):
@@ -766,21 +772,58 @@ class DirectoryMove:
             raise _AgainError
         left = [*copies, *(marked - copies.keys())]
         for move in left:
-            self._take_back(home, move, copies.get(move))
+            self._take_back(known, move, copies.get(move))
         return left
 
-    def _take_back(self, home: MovingHome | None, move: str, client: AdminClient | None) -> None:
+    def _verify_left(self, move: str, client: AdminClient) -> None:
+        """:raises TakenOverError: another command is at work at it."""
+        term = client.call("exists", term_of(move))
+        if term is not None and term.ephemeralOwner != client.zk.client_id[0]:
+            raise TakenOverError(
+                f"another command moves {shown(self.path)}, in session "
+                f"{format_session(term.ephemeralOwner)} on {client.name}"
+            )
+
+    def _take_back(self, known: ClusterMap, move: str, client: AdminClient | None) -> bool:
+        """Whether the move has happened all the same.
+
+        The guard goes first: so nobody seals the copy. One that had none may be sealed; it may even be where the
+        children are by now, and the directory's home elsewhere, because the directory above has moved too. So the
+        map, the directory's home and its pin are read anew, and count if no move has begun or ended meanwhile.
+
+        :param client: of the ensemble with the copy, if there is one.
+        :raises _AgainError: moves have begun or ended meanwhile.
+        :raises ClusterMapError: what looks like a copy may be all that there is of the children.
         """
-        :param client: of the ensemble with the copy, if there is one. Its guard goes first: so nobody seals it.
-        """
-        if client is not None:
-            end_guard(client, move)
+        is_open = client is not None and end_guard(client, move)
+        known = self._newest(known)
+        home = self._find_home(known)
         if home is not None:
             home.take_mark(mark_of(move))
-        if client is not None and not (home is not None and is_at(move, home.data())):
+        has_happened = home is not None and is_at(move, home.data())
+        if client is not None and not has_happened:
+            if not is_open:
+                self._verify_not_in_use(known, move, client, home)
             remove_copy(TreePlace(client, mirror_path(self.path, move)), move)
         if self.begun is not None and self.begun.name == move and not self.begun.has_switched:
             self.begun = None
+        return has_happened
+
+    def _verify_not_in_use(
+        self, known: ClusterMap, move: str, client: AdminClient, home: MovingHome | None
+    ) -> None:
+        """No pin named the copy when the home was asked; nor is it an old place, to which clients may still go."""
+        is_held = known.move is not None and known.move.name == move and not known.move.has_switched
+        is_old = home is not None and move in _old_generations(home, home.look())
+        newest = self._newest(known)
+        if is_old or (newest.move, newest.last_move) != (known.move, known.last_move):
+            raise _AgainError
+        path = mirror_path(self.path, move)
+        if home is None and not is_held and client.is_there(path) and client.children(path):
+            raise ClusterMapError(
+                f"{shown(self.path)} is gone, and what is in {path} on {client.name} may be all that there is of "
+                "its children: `parkazoo fsck` tells more"
+            )
 
     def abort(self, known: ClusterMap, clients: Mapping[str, AdminClient]) -> ClusterMap:
         """Calls the move off, whoever is at it."""
@@ -799,18 +842,24 @@ class DirectoryMove:
             place = TreePlace(self.clients[known.names[found.d.mirror.ensemble]], found.d.mirror.path)
         move = known.move if known.move is not None and known.move.directory == self.path else None
         if move is not None:
-            show_abort(self.clients[move.target], move.name)
-            self._take_back(home, move.name, self.clients[move.target])
-            if move.has_switched or (home is not None and is_at(move.name, home.data())):
-                end_show(self.clients[move.target], move.name)
+            client = self.clients[move.target]
+            if move.has_switched:
                 raise self._has_moved(move.source, move.target)
+            show_abort(client, move.name)
+            self.given_up = move.name
+            try:
+                if self._take_back(known, move.name, client):
+                    raise self._has_moved(move.source, move.target)
+            finally:
+                end_show(client, move.name)
             self._leave(known, move)
         else:
             left = self._take_back_left(known, home, seen, place, by_force=True)
             pin = decode_pin((home and home.data()) or b"")
-            if place is not None and pin is not None and pin.generation in left:  # its command was faster
+            called_off = {*left, self.given_up} - {""}
+            if place is not None and pin is not None and pin.generation in called_off:  # its command was faster
                 raise self._has_moved(place.client.name, pin.on)
-            if not left:
+            if not called_off:
                 raise ClusterMapError(
                     f"there is nothing to abort: {shown(self.path)} does not move. A command that waits for "
                     "clients before it copies has written nothing yet: end it where it runs"
@@ -834,13 +883,28 @@ class DirectoryMove:
         if source == target:
             return
         original = self._verify(known, home, seen, move).original
-        tell, number = self.rise.tell, max(0, len(original) - 1)
-        tell(f"would copy {number:,} znodes from {source} to {target}. {NOT_CARRIED}")
+        tell = self.rise.tell
+        tell(f"would copy {_work_of(original)} from {source} to {target}. {NOT_CARRIED}")
         tell(f"would publish map {known.epoch + 1}: clients hold what they do at {shown(self.path)} and below")
-        tell(f"would switch when all clients with a session on {source} are ready; after {HOLD_S:g} s not at all")
+        tell(
+            f"would switch when all clients with a session on {source} are ready; would call it off if that takes "
+            f"more than {HOLD_S:g} s, and try again, {ATTEMPTS} times in all"
+        )
         tell(f"would publish map {known.epoch + 2}, delete what is on {source}, and publish map {known.epoch + 3}")
         sessions = {source: read_sessions(self.clients[source])}
         self.rise.on_wait(Waiting(known.form, known.epoch, by_client(sessions), len(sessions[source])))
+
+
+def _znodes(found: Tree) -> str:
+    """How many there are below its top."""
+    number = max(0, len(found) - 1)
+    return "1 znode" if number == 1 else f"{number:,} znodes"
+
+
+def _work_of(found: Tree) -> str:
+    """How many znodes, and how many writes if those are many more."""
+    writes = writes_to_copy(found)
+    return _znodes(found) + (f" by {writes:,} writes" if writes > MANY_A_ZNODE * len(found) else "")
 
 
 def new_name() -> str:
@@ -851,6 +915,15 @@ def is_at(move: str, data: bytes | None) -> bool:
     """Whether a pin says that the move has happened."""
     pin = None if data is None else decode_pin(data)
     return pin is not None and pin.generation == move
+
+
+def _old_generations(home: MovingHome, seen: SeenPin | None) -> set[str]:
+    """Of the places that earlier moves have left, and that are not deleted yet.
+
+    :param seen: the pin; None: there is none.
+    """
+    olds = (home.old(move) for move in seen.moved) if seen is not None else ()
+    return {pin.generation for data in olds if data is not None and (pin := decode_pin(data))}
 
 
 def _switched(newest: ClusterMap, move: Moving) -> ClusterMap:

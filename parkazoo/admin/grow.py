@@ -19,7 +19,7 @@ from parkazoo.admin.verify import verify_contents
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, parse_hosts, verify_name
 from parkazoo.protocol.epochs import Epoch, Form
-from parkazoo.protocol.placement import ENSEMBLE, MIRRORS, PROBE, ROOT
+from parkazoo.protocol.placement import ENSEMBLE, MIRRORS, PROBE, ROOT, shown
 
 
 def grow_map(
@@ -133,6 +133,9 @@ def _why_not(cluster_map: ClusterMap) -> str:
     """Returns the reason why no command can abort the growth of a map."""
     if cluster_map.form is Form.PLAIN:
         return "no change has begun"
+    if cluster_map.move is not None:
+        path = shown(cluster_map.move.directory)
+        return f"{path} moves, which `parkazoo map move {path} --abort` calls off"
     if cluster_map.form is Form.GUARDED:
         return "clients write pins already. `parkazoo map grow` goes on from there"
     return (

@@ -129,7 +129,7 @@ class Looker(AbstractContextManager["Looker"]):
 @contextmanager
 def _connected(cluster_map: ClusterMap, options: Options, timeout_s: float) -> Iterator[Mapping[str, AdminClient]]:
     """A client of each ensemble; those that have no connection yet go on trying."""
-    with connect_to(cluster_map.ensembles, options, timeout_s, gives_up=True) as (clients, absent):
+    with connect_to(cluster_map.ensembles, options, timeout_s, gives_up=True, registers=True) as (clients, absent):
         every = {**clients, **{each.name: each for each in absent}}
         for each in every.values():
             each.timeout_s = LOOK_S

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from parkazoo.admin.clients import AdminClient, Options, connect_to, try_each, unreachable
+from parkazoo.admin.clients import AdminClient, LostError, Options, connect_to, try_each, unreachable
 from parkazoo.admin.copies import read_primary, update_copies
 from parkazoo.admin.history import add_to_history
 from parkazoo.admin.identity import is_identity
@@ -188,12 +188,12 @@ def _finish_copies(
     :param is_changed: whether this command has published the map.
     :param may_leave: whether it is no error that ensembles are away.
     """
-    troubles = [away] if away else []
+    troubles, is_lost = [away] if away else [], False
     try:
         update_copies(clients, published.bootstrap)
     except ClusterMapError as error:
         troubles.append(str(error))
-        may_leave = False
+        may_leave, is_lost = False, isinstance(error, LostError) and not away
     told = ""
     if troubles:
         changed = f"map {published.epoch} is published, but not every copy has it"
@@ -204,5 +204,5 @@ def _finish_copies(
             "copies, also if it finds nothing to change"
         )
         if not may_leave:
-            raise ClusterMapError(told)
+            raise (LostError if is_lost else ClusterMapError)(told)
     return told

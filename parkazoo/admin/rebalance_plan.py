@@ -59,6 +59,7 @@ class RebalancePlan:
     :param indivisible: directories whose children alone are more than the largest share; a move spreads none.
     :param too_large: branches of ensembles with too much load, whose pause would be too long.
     :param is_whole: whether no further move would bring anything.
+    :param is_too_little: whether there is so little load that there is no plan.
     """
 
     unit: str
@@ -68,6 +69,7 @@ class RebalancePlan:
     indivisible: Sequence[Branch] = ()
     too_large: Sequence[Branch] = ()
     is_whole: bool = True
+    is_too_little: bool = False
 
     @cached_property
     def shares(self) -> Mapping[str, float]:

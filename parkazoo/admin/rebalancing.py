@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from parkazoo.admin.advise import FOLLOW_S, find_advice
@@ -142,7 +143,7 @@ class _Measuring:
         total = sum(loads.values())
         self._tell(f"counted {total:,} znodes{', too few to go by' if total < FEW_ZNODES else ''}")
         if total < FEW_ZNODES:
-            return self._plan(ZNODES, loads, ())
+            return replace(self._plan(ZNODES, loads, ()), is_too_little=True)
         branches = branches_of(directories, worth=WORTH * total)
         return self._plan(ZNODES, loads, [each._replace(znodes=int(each.load)) for each in branches])
 

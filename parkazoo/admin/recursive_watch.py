@@ -24,11 +24,12 @@ from kazoo.exceptions import (
 
 from parkazoo.admin.clients import AdminClient, Auth, Options
 from parkazoo.admin.hot_directories import EventCounts, Seen
-from parkazoo.kazoo_private import AUTH_XID, PING_XID, CloseInstance, Connect, PingInstance, int_struct
+from parkazoo.kazoo_private import AUTH_XID, PING_XID, CloseInstance, Connect, Create, PingInstance, int_struct
 from parkazoo.protocol.cluster_map import ClusterMap, parse_hosts
 from parkazoo.protocol.newer_requests import AddWatch
-from parkazoo.protocol.registration import format_session
+from parkazoo.protocol.registration import format_session, parse_session
 from parkazoo.types import AddWatchMode
+from parkazoo.wire.about import command_registration
 from parkazoo.wire.frames import LENGTH_BYTES, REPLY, request_frame, session_frames
 from parkazoo.wire.report import words_of
 from parkazoo.wire.tls import make_context
@@ -41,7 +42,7 @@ AGAIN_S = 1.0
 MOST_EVENTS = 20_000  # a second: beyond it, the server's work for them may be felt
 PART = 1 << 18
 MOST_BYTES = 1 << 23  # an event has a path, which is shorter than a request
-WATCHES, ENDS = 1, 2  # xids
+WATCHES, ENDS, REGISTERS = 1, 2, 3  # xids
 OF_ALL = AddWatch("/", AddWatchMode.PERSISTENT_RECURSIVE, None)
 NOT_YET = "no server has accepted the watch yet"
 LATE = f"a ping was not answered within {LATE_S:g} s: events are read too slowly, or the server stands still"
@@ -158,7 +159,9 @@ class Follower:
                     part = sock.recv(PART)
                 if part:
                     received += part
-                    is_accepted = self._take_in(received, is_accepted)
+                    was_accepted, is_accepted = is_accepted, self._take_in(received, is_accepted)
+                    if is_accepted and not was_accepted:
+                        sock.sendall(request_frame(self._registration(), REGISTERS))
                 elif part is not None:
                     raise ConnectionDropped("the server has closed the connection")
                 if self._pings and now_s - self._pings[0] > LATE_S:
@@ -204,6 +207,9 @@ class Follower:
             raise ConnectionDropped("the server begins no session")
         self.session = format_session(accepted.session_id)
         return True
+
+    def _registration(self) -> Create:
+        return command_registration(parse_session(self.session) or 0, bool(self._auth))
 
     def _hear(self, xid: int, zxid: int, code: int) -> None:
         if xid == AUTH_XID and code:

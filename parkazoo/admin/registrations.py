@@ -28,7 +28,7 @@ from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import GetData
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts
 from parkazoo.protocol.placement import CLIENTS
-from parkazoo.protocol.registration import CLIENT, decode_registration, parse_session
+from parkazoo.protocol.registration import CLIENT, decode_registration, is_command, parse_session
 from parkazoo.version import __version__
 
 AT_ONCE = 256  # registrations, or other znodes, that are asked for together
@@ -150,7 +150,7 @@ def _read_sessions(client: AdminClient) -> Registrations:
 
 
 def read_registered(client: AdminClient, sessions: Sequence[str]) -> Registrations:
-    """Those of these sessions that are registered, and what they say."""
+    """Those of these sessions that clients have registered, and what they say."""
     reads = [GetData(f"{CLIENTS}/{name}", None) for name in sessions]
     requests = (reads[start : start + AT_ONCE] for start in range(0, len(reads), AT_ONCE))
     found: Registrations = []
@@ -158,7 +158,9 @@ def read_registered(client: AdminClient, sessions: Sequence[str]) -> Registratio
         if isinstance(answer, NoAuthError):
             found.append((path.rpartition("/")[2], decode_registration(b"")))
         elif not isinstance(answer, Exception):  # else its session has ended meanwhile
-            found.append((path.rpartition("/")[2], decode_registration(answer[0])))
+            said = decode_registration(answer[0])
+            if not is_command(said):
+                found.append((path.rpartition("/")[2], said))
     return found
 
 

@@ -27,7 +27,7 @@ from parkazoo.admin.identity import is_identity
 from parkazoo.admin.publish import change_map
 from parkazoo.admin.read import read_map
 from parkazoo.admin.registrations import by_client, read_sessions, verify_new_enough
-from parkazoo.admin.rise import POLL_S, OnWait, Rise, Tell, Waiting, with_epoch
+from parkazoo.admin.rise import POLL_S, DryRefusal, OnWait, Rise, Tell, Waiting, with_epoch
 from parkazoo.admin.still_held import StillHeld, find_held
 from parkazoo.admin.verify import verify_names
 from parkazoo.errors import ClusterMapError
@@ -120,7 +120,7 @@ def _rehearse(known: ClusterMap, name: str, held: StillHeld, rise: Rise) -> None
     if leaving != known:
         rise.tell(f"would publish {with_epoch(leaving)}: no new directory goes to {name}")
     if held:
-        rise.tell(f"would stop there: {held.describe(name)}")
+        rise.tell(DryRefusal(f"would stop there: {held.describe(name)}"))
     else:
         gone = leaving.without(name)
         rise.tell(f"would publish map {gone.epoch}, without {name}, when all clients work by map {leaving.epoch}")

@@ -18,7 +18,7 @@ from parkazoo.admin.registrations import (
     read_registered,
     read_sessions,
 )
-from parkazoo.admin.strangers import Lookout, Stranger, describe_strangers
+from parkazoo.admin.strangers import Lookout, OfEnsemble, Stranger, describe_strangers
 from parkazoo.admin.unconfirmed import UnconfirmedError
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap, format_hosts, parse_hosts
@@ -57,6 +57,10 @@ class Waiting(NamedTuple):
 
 
 OnWait = Callable[[Waiting], None]
+
+
+class DryRefusal(str):
+    """What a dry run tells of a command that would be refused."""
 
 
 class StrangersError(ClusterMapError):
@@ -107,7 +111,9 @@ class Rise:
 
         :raises ClusterMapError: an ensemble is unreachable.
         """
-        with connect_to(wanted.ensembles, self.options, self.timeout_s, gives_up=True) as (clients, absent):
+        with connect_to(
+            wanted.ensembles, self.options, self.timeout_s, gives_up=True, registers=not self.dry_run
+        ) as (clients, absent):
             if absent:
                 raise ClusterMapError(f"the map is not changed: {unreachable(absent)}")
             yield clients
@@ -185,11 +191,11 @@ class Rise:
             found = sorted(by_client(sessions), key=lambda each: each.map if _is_number(each.map) else 0)
             self.on_wait(Waiting(known.form, known.epoch, found, sum(len(each.sessions) for each in found)))
             if not self.strangers_gone and (strangers := self._find_strangers(known, clients)):
-                self.tell(f"would be refused: {describe_strangers(strangers)}")
+                self.tell(DryRefusal(f"would be refused: {describe_strangers(strangers)}"))
 
     def have_followed(self, published: ClusterMap) -> bool:
         """Wait until all clients work by the published map; return False if there may be another one by now."""
-        with connect_to(published.ensembles, self.options, self.timeout_s) as (clients, absent):
+        with connect_to(published.ensembles, self.options, self.timeout_s, registers=True) as (clients, absent):
             if absent:
                 raise ClusterMapError(
                     f"{_stopped(published)}: {unreachable(absent)}\nIts clients cannot be seen. Run the same "
@@ -227,7 +233,7 @@ class Rise:
 
     def _find_strangers(
         self, known: ClusterMap, clients: Mapping[str, AdminClient], are_none: bool = False
-    ) -> Mapping[str, Stranger]:
+    ) -> Mapping[OfEnsemble, Stranger]:
         """Return the sessions that stay and are not registered.
 
         :param known: the map, for errors.

@@ -110,10 +110,12 @@ def with_lost(seen: Strangers, connected: ConnectedSessions, held: Held, servers
     """Returns the uses seen, and sessions with ephemerals that have neither a registration nor a connection."""
     unseen = {servers[server] for server in seen.unseen}
     lost = {
-        session: Stranger(session, "no connection", f"ensemble {name}", name)
+        (name, session): Stranger(session, "no connection", f"ensemble {name}", name)
         for name, counts in held.ephemerals.items()
         for session in counts
-        if name not in unseen and session not in connected.registered and (name, session) not in connected.sessions
+        if name not in unseen
+        and (name, session) not in connected.registered
+        and (name, session) not in connected.sessions
     }
     return seen._replace(found={**lost, **seen.found}) if lost else seen
 
@@ -131,7 +133,7 @@ def use_of(
     away = []
     for name, session in sessions.items():
         server, connection = connected.sessions.get((name, session), ("", None))
-        if connection is None and name not in unseen and session in connected.registered:
+        if connection is None and name not in unseen and (name, session) in connected.registered:
             away.append(name)
         if connection is not None:
             requests.append(connection.requests)

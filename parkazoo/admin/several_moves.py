@@ -19,10 +19,10 @@ from parkazoo.admin.moving.copying import Progress
 from parkazoo.admin.moving.immovable import verify_form, verify_path, verify_target
 from parkazoo.admin.read import read_map
 from parkazoo.admin.registrations import verify_new_enough
-from parkazoo.admin.rise import OnWait, Rise, StrangersError, Tell
+from parkazoo.admin.rise import DryRefusal, OnWait, Rise, StrangersError, Tell
 from parkazoo.admin.still_held import find_held
 from parkazoo.admin.verify import verify_names
-from parkazoo.admin.whereabouts import at_and_below
+from parkazoo.admin.whereabouts import at_and_below, trace
 from parkazoo.errors import ClusterMapError
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.moving import Moving
@@ -110,8 +110,12 @@ def move_off(
 
 
 def find_on(name: str, known: ClusterMap, clients: Clients) -> Targets:
-    """All directories on an ensemble."""
-    return _furthest_down_first(find_held(known, name, clients).directories, None)
+    """All directories on an ensemble: those whose pins name it, and older ones that have none."""
+    found = {*find_held(known, name, clients).directories}
+    for each in at_and_below(known, clients, "/"):
+        if isinstance(each, Directory) and each.path != "/" and known.names[each.mirror.ensemble] == name:
+            found.add(each.path)
+    return _furthest_down_first(found, None)
 
 
 def _furthest_down_first(paths: Iterable[str], to: str | None) -> Targets:
@@ -136,6 +140,7 @@ class MovesInTurn:
     tried: set[str] = field(default_factory=set)
     moved: int = 0
     stayed: dict[str, str] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)  # moves that it has tried to bring to their end
 
     def run(self, known: ClusterMap, would_be: ClusterMap, find: Find) -> SeveralMoves:
         """
@@ -152,6 +157,8 @@ class MovesInTurn:
 
     def find_below(self, path: str, to: str | None, known: ClusterMap, clients: Clients) -> Targets:
         """The directories at and below a path that are not where they are to go."""
+        if not self.tried and not trace(known, clients, path).is_there:
+            raise ClusterMapError(f"there is no znode {shown(path)}")
         guess, found = known.make_guess().of_children, list[str]()
         for each in at_and_below(known, clients, path):
             if not isinstance(each, Directory):
@@ -188,12 +195,15 @@ class MovesInTurn:
         except ClusterMapError as error:
             if not self.rise.dry_run:
                 raise
-            self.rise.tell(f"would be refused: {error}")
+            self.rise.tell(DryRefusal(f"would be refused: {error}"))
 
     def _new(self, find: Find, known: ClusterMap, clients: Clients) -> Targets:
         if not known.ensembles.keys() <= clients.keys():
             raise MoreEnsemblesError
-        return {path: to for path, to in find(known, clients).items() if path not in self.tried}
+        found = find(known, clients)
+        for path in self.stayed.keys() & self.tried - found.keys():  # one has gone along with the one above it
+            del self.stayed[path]
+        return {path: to for path, to in found.items() if path not in self.tried}
 
     def _move(self, path: str, to: str | None, known: ClusterMap, clients: Clients, about: str) -> None:
         def tell(step: str) -> None:
@@ -213,13 +223,14 @@ class MovesInTurn:
         try:
             move.run(known, clients)
         except OtherMovesError as error:
-            if error.move.directory in self.stayed:
+            if error.move.name in self.ended:
                 raise
             return error.move
         return None
 
     def _end(self, move: Moving, known: ClusterMap, clients: Clients) -> None:
         """Another command was interrupted in it, or is at it: no other directory can move before its end."""
+        self.ended.add(move.name)
         self.rise.tell(f"going on with a move: {_about(move)}")
         with self._told(move.directory):
             DirectoryMove(move.directory, move.target, self.rise, *self._how).run(known, clients)
@@ -245,6 +256,7 @@ class MovesInTurn:
             self.stayed[path] = str(error)
         else:
             self.moved += 1
+            self.stayed.pop(path, None)
 
 
 def _about(move: Moving) -> str:

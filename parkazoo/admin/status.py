@@ -100,6 +100,5 @@ def _read_clients(cluster_map: ClusterMap, connections: Connections) -> Sequence
 def _look_out(cluster_map: ClusterMap, connections: Connections, options: Options, timeout_s: float) -> Strangers:
     """Sessions that are not registered; where they could do harm, only if they stay."""
     servers = {server: name for server, (name, _) in connections.servers.items()}
-    own = [client for _, client in connections.servers.values()]
-    lookout = Lookout(connections.clients, servers, options, timeout_s, own)
+    lookout = Lookout(connections.clients, servers, options, timeout_s, connections.servers.values())
     return lookout.look_again() if cluster_map.form >= Form.GUARDED else lookout.look()

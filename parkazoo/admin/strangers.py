@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from itertools import chain
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from parkazoo.admin.answers import ServerConnection, parse_connections, why_unanswered
@@ -31,12 +30,15 @@ class Stranger(NamedTuple):
         return f"{self.address} on {self.server}, session {self.session}"
 
 
+OfEnsemble = tuple[str, str]  # the name of an ensemble, and a session's id, which another one may have too
+
+
 class Strangers(NamedTuple):
-    """:param found: by session.
+    """:param found: by ensemble and session.
     :param unseen: servers of which it is not known who is connected, and why.
     """
 
-    found: Mapping[str, Stranger]
+    found: Mapping[OfEnsemble, Stranger]
     unseen: Mapping[str, str]
 
     def to_json(self) -> dict[str, Any]:
@@ -48,8 +50,8 @@ class ConnectedSessions(NamedTuple):
     :param registered: the sessions that were registered both before and after the servers were asked.
     """
 
-    sessions: Mapping[tuple[str, str], tuple[str, ServerConnection]]
-    registered: Collection[str]
+    sessions: Mapping[OfEnsemble, tuple[str, ServerConnection]]
+    registered: Collection[OfEnsemble]
 
 
 class Lookout:
@@ -59,7 +61,7 @@ class Lookout:
 
     :param clients: by name, of the ensembles.
     :param servers: to ask, with the names of their ensembles.
-    :param own: other clients of this command.
+    :param own: other clients of this command, behind the names of their ensembles.
     """
 
     def __init__(
@@ -68,12 +70,12 @@ class Lookout:
         servers: Mapping[str, str],
         options: Options,
         timeout_s: float,
-        own: Iterable[AdminClient] = (),
+        own: Iterable[tuple[str, AdminClient]] = (),
     ) -> None:
         self._clients = clients
         self._asked = {server: AdminClient(server, server, options, timeout_s) for server in servers}
         self._ensemble_of = servers
-        self._own = [*clients.values(), *own]
+        self._own = [*clients.items(), *own]
         self.connected = ConnectedSessions({}, ())
 
     def look(self) -> Strangers:
@@ -81,11 +83,11 @@ class Lookout:
         before, _ = try_each(self._clients, _registered)
         said = dict(zip(self._asked, for_each(list(self._asked.values()), _connections), strict=True))
         after, unreadable = try_each(self._clients, _registered)
-        known = {format_session(client.zk._session_id) for client in self._own}
-        known = known.union(*before.values(), *after.values())
-        found: dict[str, Stranger] = {}
+        own = {(name, format_session(client.zk._session_id)) for name, client in self._own}
+        known = {*own, *_by_ensemble(before), *_by_ensemble(after)}
+        found: dict[OfEnsemble, Stranger] = {}
         unseen: dict[str, str] = {}
-        seen: dict[tuple[str, str], tuple[str, ServerConnection]] = {}
+        seen: dict[OfEnsemble, tuple[str, ServerConnection]] = {}
         for server, connections in said.items():
             name = self._ensemble_of[server]
             if isinstance(connections, str) or name not in after:
@@ -95,9 +97,9 @@ class Lookout:
                 if each.session is None:
                     continue
                 seen[name, each.session] = server, each
-                if each.session not in known:
-                    found[each.session] = Stranger(each.session, each.address, server, name)
-        registered = {*chain.from_iterable(before.values())} & {*chain.from_iterable(after.values())}
+                if (name, each.session) not in known:
+                    found[name, each.session] = Stranger(each.session, each.address, server, name)
+        registered = {*_by_ensemble(before)} & {*_by_ensemble(after)}
         self.connected = ConnectedSessions(seen, registered)
         return Strangers(found, unseen)
 
@@ -115,15 +117,19 @@ class Lookout:
         return Strangers({session: each for session, each in last.items() if times[session] > 1}, looks[-1].unseen)
 
 
-def describe_strangers(strangers: Mapping[str, Stranger]) -> str:
+def describe_strangers(strangers: Mapping[OfEnsemble, Stranger]) -> str:
     """How many, and the first of them, one a line."""
     listed = "".join(f"\n  {each}" for each in [*strangers.values()][:SHOWN])
     more = f"\n  and {len(strangers) - SHOWN:,} more" if len(strangers) > SHOWN else ""
     return f"{count_strangers(strangers)} not registered:{listed}{more}"
 
 
-def count_strangers(strangers: Mapping[str, Stranger]) -> str:
+def count_strangers(strangers: Mapping[OfEnsemble, Stranger]) -> str:
     return f"{len(strangers):,} sessions are" if len(strangers) > 1 else "1 session is"
+
+
+def _by_ensemble(sessions: Mapping[str, Sequence[str]]) -> Iterator[OfEnsemble]:
+    return ((name, each) for name, ids in sessions.items() for each in ids)
 
 
 def _registered(client: AdminClient) -> list[str]:

@@ -9,7 +9,7 @@ import time
 
 MOST_BYTES = 1 << 26  # `cons` has some 200 for each connection
 PART = 1 << 16
-SMALL = 64  # of a request that every server takes
+SMALL, IMPOSSIBLE = 64, 0xFFFFFFFF  # of a request that every server takes, and of one that none does
 CLOSES_WITHIN_S = 0.3  # where each server is asked
 CLOSES_SLOWLY_S = 1.0  # where one cannot be reached
 CLOSED = (BrokenPipeError, ConnectionResetError)  # also of a connect, if the server has closed it by its end
@@ -43,6 +43,10 @@ def takes_request(
     is_closed = _closes_after(size, server, timeout_s, context)
     if is_closed and _closes_after(SMALL, server, timeout_s, context) is not False:
         return None  # it closes every connection: there is an election, or there are too many
+    if is_closed is False:
+        if not _closes_after(IMPOSSIBLE, server, timeout_s, context):
+            return None  # it is slow now, whatever it is sent
+        is_closed = _closes_after(size, server, timeout_s, context)  # it may have been slow just then
     return None if is_closed is None else not is_closed
 
 

@@ -13,10 +13,10 @@ INTERRUPTED = 130  # what shells report for a program that Ctrl-C has ended
 def main() -> None:
     """Run the command. An error that the user can mend is one message, and exit status 1 or 2."""
     try:
-        run = _import_run()
-    except KeyboardInterrupt:  # while it is still being imported, which takes a moment
-        sys.exit(INTERRUPTED)
-    sys.exit(run())
+        status = _import_run()()
+    except KeyboardInterrupt:  # while it is still being imported and put together, which takes a moment
+        status = INTERRUPTED
+    sys.exit(status)
 
 
 def _import_run() -> Callable[[], int]:

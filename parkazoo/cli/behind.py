@@ -18,27 +18,28 @@ CLIENTS_SHOWN = 20
 
 def run_growth(
     console: Console, command: Callable[..., ClusterMap], yes: bool, dry_run: bool
-) -> tuple[ClusterMap, bool]:
+) -> tuple[ClusterMap, Steps]:
     """Run a command that may wait for clients, and show its steps; ask the user if it needs consent.
 
     :param command: of `parkazoo.admin`; it takes `yes`, `dry_run`, `tell` and `on_wait`.
-    :returns: the map, and whether anything was done, or would be.
+    :returns: the map, and what was done, or would be.
     """
 
-    def run(agrees: bool) -> tuple[ClusterMap, bool]:
+    def run(agrees: bool) -> tuple[ClusterMap, Steps]:
         steps = Steps(console, dry_run)
         with console.status("changing the cluster map") as status:
             on_wait = shown_waiting(console, status, dry_run)
             after = command(yes=agrees, dry_run=dry_run, tell=steps, on_wait=on_wait)
-        return after, not steps.are_none
+        return after, steps
 
     return with_consent(run, yes)
 
 
-def print_end(console: Console, is_changed: bool, dry_run: bool) -> None:
+def print_end(console: Console, steps: Steps, dry_run: bool) -> None:
+    """:raises Exit: a dry run has found that the command would be refused."""
     if dry_run:
-        console.print("dry run: nothing was written")
-    elif is_changed:
+        steps.print_end_of_dry_run()
+    elif not steps.are_none:
         console.print("`parkazoo map epochs` shows which clients work by it", soft_wrap=True)
 
 

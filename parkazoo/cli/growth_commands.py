@@ -138,12 +138,15 @@ def drain(
 
 
 def _left(left: Left, name: str) -> Iterator[str]:
-    yield f"{left.number:,} directories have their mirror on {name}, and keep it{':' if left.shown else ''}"
+    directories = "1 directory has its" if left.number == 1 else f"{left.number:,} directories have their"
+    keep = "keeps" if left.number == 1 else "keep"
+    yield f"{directories} mirror on {name}, and {keep} it{':' if left.shown else ''}"
     for path, children in left.shown:
         yield f"  {path}: {children:,} {'child' if children == 1 else 'children'}"
     if left.number > len(left.shown):
         among = f", of the first {left.looked:,} by path" if left.looked < left.number else ""
         yield f"  and {left.number - len(left.shown):,} more; these have the most children{among}"
+    yield f"children that are on {name} beside their parents are not counted: --move --dry-run lists all"
 
 
 def weigh(
@@ -184,13 +187,13 @@ def _change(
     :param about: called behind the change; returns lines to print, if any.
     """
     console = Console()
-    after, is_changed = run_growth(console, command, yes, dry_run)
-    if not is_changed:
+    after, steps = run_growth(console, command, yes, dry_run)
+    if steps.are_none:
         console.print(nothing, soft_wrap=True)
     console.print(shares_table(after.epochs[-1]))
     if told := about():
         console.print(plain(told), soft_wrap=True)
-    print_end(console, is_changed, dry_run)
+    print_end(console, steps, dry_run)
     return after
 
 

@@ -6,6 +6,8 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from parkazoo.cli.step_times import Steps
+
 
 @contextmanager
 def until_interrupted() -> Iterator[Callable[[], bool]]:
@@ -30,8 +32,8 @@ def until_interrupted() -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def interrupted_by_signals() -> Iterator[None]:
-    """Has SIGTERM, and the end of the terminal, interrupt its block as ^C does."""
+def interrupted_by_signals(steps: Steps) -> Iterator[None]:
+    """Has SIGTERM, and the end of the terminal, interrupt its block as ^C does, and tells if nothing was begun."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
@@ -42,6 +44,11 @@ def interrupted_by_signals() -> Iterator[None]:
         for number in before:
             signal.signal(number, interrupt)
         yield
+    except KeyboardInterrupt:
+        if steps.are_none:
+            with suppress(OSError):  # of a terminal that is gone
+                steps("interrupted: nothing was begun")
+        raise
     finally:
         for number in before:
             signal.signal(number, signal.SIG_DFL)

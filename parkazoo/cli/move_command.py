@@ -73,8 +73,8 @@ def move(
     directory = normalised(path, chroot)
     if to is not None:
         verify_ensembles([to])
-    if abort and (to is not None or below or dry_run or rate):
-        raise typer.BadParameter("--abort goes without --to, --below, --dry-run and --rate")
+    if abort and (below or dry_run):
+        raise typer.BadParameter("--abort goes without --below and --dry-run")
     connection = connection_options(auth, timeout, ca, cert, key)
     if below:
         moves = partial(move_below, servers, directory, to)
@@ -83,7 +83,7 @@ def move(
     console = Console()
     steps = Steps(console, dry_run)
     with (
-        interrupted_by_signals(),
+        interrupted_by_signals(steps),
         console.status("calling a move off" if abort else "moving a directory") as status,
     ):
         if abort:
@@ -100,7 +100,7 @@ def move(
     if steps.are_none:
         console.print(plain(f"nothing to do: the children of {directory} are there already"), soft_wrap=True)
     if dry_run:
-        console.print("dry run: nothing was written")
+        steps.print_end_of_dry_run()
 
 
 def run_moves(command: Callable[..., SeveralMoves], *, rate: int | None, dry_run: bool, **options: Any) -> None:
@@ -110,15 +110,14 @@ def run_moves(command: Callable[..., SeveralMoves], *, rate: int | None, dry_run
         `progress`, `per_second` and `options`.
     """
     console = Console()
-    with interrupted_by_signals(), console.status("moving directories") as status:
-        found = command(
-            **shown_moves(console, status, Steps(console, dry_run), rate=rate, dry_run=dry_run), **options
-        )
-    tell_moves(console, found, dry_run)
+    steps = Steps(console, dry_run)
+    with interrupted_by_signals(steps), console.status("moving directories") as status:
+        found = command(**shown_moves(console, status, steps, rate=rate, dry_run=dry_run), **options)
+    tell_moves(console, found, steps, dry_run)
 
 
-def tell_moves(console: Console, found: SeveralMoves, dry_run: bool = False) -> None:
-    """:raises Exit: some stay."""
+def tell_moves(console: Console, found: SeveralMoves, steps: Steps, dry_run: bool = False) -> None:
+    """:raises Exit: some stay, or a dry run has found that the command would be refused."""
     directories = "directory" if found.moved == 1 else "directories"
     console.print(f"{found.moved:,} {directories} {'would move' if dry_run else 'moved'}")
     if found.stayed:
@@ -126,7 +125,7 @@ def tell_moves(console: Console, found: SeveralMoves, dry_run: bool = False) -> 
         for path, why in found.stayed.items():
             console.print(plain(f"  {path}: {why}"), soft_wrap=True)
     if dry_run:
-        console.print("dry run: nothing was written")
+        steps.print_end_of_dry_run()
     if found.stayed:
         raise typer.Exit(1)
 

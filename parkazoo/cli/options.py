@@ -16,6 +16,7 @@ from parkazoo.kazoo_private import join, normpath
 from parkazoo.protocol.checked_json import quoted
 from parkazoo.protocol.cluster_map import format_hosts, parse_hosts, verify_name
 from parkazoo.protocol.placement import PIN, PROOF, ROOT, is_reserved
+from parkazoo.protocol.rendezvous import MOST_WEIGHT
 
 PORT = 2181
 DIGITS = 9  # of a weight: int takes no more than some thousand
@@ -158,7 +159,9 @@ def parse_weights(what: str, options: Iterable[str]) -> dict[str, int]:
     for option in options:
         name, _, weight = option.partition("=")
         if not weight.isascii() or not weight.isdigit() or len(weight) > DIGITS:
-            raise typer.BadParameter(f"{what}must be NAME=WEIGHT with a whole number, not {quoted(option)}")
+            raise typer.BadParameter(
+                f"{what}must be NAME=WEIGHT with a whole number from 0 to {MOST_WEIGHT}, not {quoted(option)}"
+            )
         if name in weights:
             raise typer.BadParameter(f"{what}{name} is given twice")
         weights[name] = int(weight)

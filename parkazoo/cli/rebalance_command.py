@@ -72,7 +72,7 @@ def balance(
     connection = connection_options(auth, timeout, ca, cert, key)
     console = Console()
     steps = Steps(console, dry_run)
-    with interrupted_by_signals(), console.status("counting writes") as status:
+    with interrupted_by_signals(steps), console.status("counting writes") as status:
 
         def on_plan(plan: RebalancePlan) -> None:
             for table in _tables(plan):
@@ -91,9 +91,9 @@ def balance(
             **connection,
         )
     if dry_run:
-        console.print("dry run: nothing was written")
+        steps.print_end_of_dry_run()
     else:
-        tell_moves(console, found)
+        tell_moves(console, found, steps)
 
 
 def _tables(plan: RebalancePlan) -> Iterator[Table]:
@@ -120,6 +120,9 @@ def _load(plan: RebalancePlan, load: float) -> str:
 
 
 def _about(plan: RebalancePlan, max_pause: int) -> Iterator[str]:
+    if plan.is_too_little:
+        yield "nothing is moved: there is too little to plan by"
+        return
     if plan.is_even() and not plan.moves:
         yield f"nothing to do: each ensemble has its share, to within {NEAR:.0%}"
     for each in plan.indivisible:

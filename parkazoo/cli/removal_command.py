@@ -60,4 +60,4 @@ def remove(
             **connection,
         )
     if dry_run:
-        console.print("dry run: nothing was written")
+        steps.print_end_of_dry_run()

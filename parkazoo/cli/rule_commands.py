@@ -86,8 +86,8 @@ def add(
     connection = connection_options(auth, timeout, ca, cert, key)
     console = Console()
     command = partial(add_rule, servers, rule, strangers_gone=strangers_gone, **connection)
-    after, is_changed = run_growth(console, command, yes, dry_run)
-    if not is_changed:
+    after, steps = run_growth(console, command, yes, dry_run)
+    if steps.are_none:
         console.print(plain(f"nothing to do: the map has this rule for {rule.prefix} already"), soft_wrap=True)
     if rule.together and not rule.prefix.endswith(EACH):
         goes_to = after.names[after.make_guess().of_children(rule.prefix)]
@@ -95,7 +95,7 @@ def add(
     with console.status("counting the directories that are elsewhere"):
         found = find_elsewhere(after, rule.prefix, **connection)
     _tell_elsewhere(console, rule.prefix, found, lists=dry_run)
-    print_end(console, is_changed, dry_run)
+    print_end(console, steps, dry_run)
 
 
 @arguments_alone()
@@ -165,4 +165,4 @@ def remove(
         remove_rule(servers, prefix, tell=steps, **connection_options(auth, timeout, ca, cert, key))
     if steps.are_none:
         console.print(plain(f"nothing to do: the map has no rule for {prefix} any more"), soft_wrap=True)
-    print_end(console, not steps.are_none, dry_run=False)
+    print_end(console, steps, dry_run=False)

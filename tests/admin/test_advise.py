@@ -61,6 +61,8 @@ class FakeZooKeeper:
         it; those behind them find the znode.
     """
 
+    is_elsewhere = False
+
     def __init__(self, *paths: str, errors: dict[str, list[KazooException]] | None = None) -> None:
         self.made_s = {"/": 0.0, **{path: 1.0 + at for at, path in enumerate(paths)}}
         self.errors = errors or {}

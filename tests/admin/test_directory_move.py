@@ -17,6 +17,7 @@ from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from parkazoo.admin.all_znodes import Pace
+from parkazoo.admin.clients import AdminClient, LostError
 from parkazoo.admin.directory_move import ATTEMPTS, DirectoryMove
 from parkazoo.admin.history import parse_history
 from parkazoo.admin.identity import encode_identity
@@ -739,6 +740,43 @@ class TestSeveral(MoveCase):
         self.assertGreater(paused, 3)
 
 
+class TestLostHome(MoveCase):
+    """A server's disk, or a person, has lost the directory's home. Its children may be joined to a new one."""
+
+    def lose_home(self) -> None:
+        for path in (*(f"{PIN}/{name}" for name in self.home.znodes[PIN].children), PIN, HOME):
+            self.home.write(Delete(path, -1))
+
+    def test_an_abort_leaves_the_children(self) -> None:
+        with self.worker_works():
+            self.move()
+        self.lose_home()
+        before = self.mirrors()
+        with self.assertRaisesRegex(ClusterMapError, "/d is gone, and what is in .* may be all .*parkazoo fsck"):
+            self.move(None, aborts=True)
+        self.assertEqual(self.mirrors(), before)
+
+    def test_an_abort_of_what_has_switched(self) -> None:
+        def crash_if_switched() -> None:
+            move = self.published().move
+            if move is not None and move.has_switched:
+                raise CrashError
+
+        for each in self.ensembles.values():
+            each.before_write = crash_if_switched
+        session, run = self.command()
+        with self.worker_works(), self.assertRaises(CrashError):
+            run()
+        self.end_session(session)
+        for each in self.ensembles.values():
+            each.before_write = lambda: None
+        self.lose_home()
+        before = self.mirrors()
+        with self.assertRaisesRegex(ClusterMapError, "has moved to b already"):
+            self.move(None, aborts=True)
+        self.assertEqual(self.mirrors(), before)
+
+
 class TestEndsSoon(MoveCase):
     """What a move that was called off still does: not much. Each request looks at one znode."""
 
@@ -837,6 +875,51 @@ class TestCalledOff(MoveCase):
         self.assertEqual(holds.count(True), ATTEMPTS)
         self.assertEqual(sum("called off after" in each for each in self.told), ATTEMPTS)
         self.assert_whole("a")
+
+    def test_the_map_that_says_so_is_not_everywhere_at_once(self) -> None:
+        """A connection is lost while it is copied: the reasons are told all the same, and all attempts made."""
+        b, losses = self.ensembles["b"], 0
+
+        def between() -> None:
+            b.lost = 0.0
+            if self.worker.map_on("a").move is None:
+                self.worker.goes_on()
+
+        def before_write() -> None:
+            nonlocal losses
+            copy = ClusterMap.from_json(b.znodes[MAP].data)
+            if copy.move is not None and self.published().move is None and losses < ATTEMPTS:
+                losses += 1
+                b.lost = 1.0
+
+        for ensemble in self.ensembles.values():
+            ensemble.between = between
+        b.before_write = before_write
+        at_once = mock.patch("parkazoo.admin.directory_move.HOLD_S", 0.0)
+        with at_once, self.assertRaisesRegex(ClusterMapError, "called off 3 times\n  1 client has not got ready"):
+            self.move()
+        self.assertGreater(losses, 0)
+        self.assertEqual(sum("called off after" in each for each in self.told), ATTEMPTS)
+        self.assert_whole("a")
+
+    def test_an_ensemble_that_goes_away_and_stays_away(self) -> None:
+        """It has nothing of the directory. The copy is taken back."""
+        self.come()
+        c = self.ensembles["c"]
+
+        def between() -> None:
+            if any(each.startswith("copied") for each in self.told):
+                c.lost = 1.0
+            if self.chance.random() < 0.3:
+                self.worker.goes_on()
+
+        for ensemble in self.ensembles.values():
+            ensemble.between = between
+        c.between = lambda: None
+        at_once = mock.patch.object(AdminClient, "patiently", lambda client, ask: ask())
+        with at_once, self.assertRaises(LostError):
+            self.move()
+        self.assertEqual([on for on, _ in self.mirrors()], ["a"])
 
     def test_a_client_of_an_older_map(self) -> None:
         """It is waited for before anything is changed."""

@@ -387,7 +387,7 @@ class TestText(HealthCase):
     def test_who_may_lose_znodes(self) -> None:
         """Before pins decide, sessions that are not registered are no finding; one ensemble has all znodes."""
         found = self.cluster.check()
-        strangers = Strangers({"0x7": Stranger("0x7", "10.0.0.7:4711", "b1:1", "b")}, {})
+        strangers = Strangers({("b", "0x7"): Stranger("0x7", "10.0.0.7:4711", "b1:1", "b")}, {})
         one = replace(MAP, ensembles={"a": MAP.ensembles["a"]}, placement=("a",))
         for unregistered, cluster_map, is_told in (
             (strangers, MAP, True),

@@ -29,6 +29,7 @@ from parkazoo.protocol.steps import Operation, WriteRequest
 from tests.admin import test_directory_move as of_move
 from tests.admin import test_move_beside as beside
 from tests.admin import test_moving_copy as of_copy
+from tests.admin import test_several_moves as of_several
 from tests.explore.mutation import Callers, Fault, Right, instead, left_out, nothing, together
 from tests.protocol import test_old_place as of_old_place
 
@@ -119,13 +120,16 @@ def without_the_mark(right: Right) -> Right:
 
 
 def marks_first(right: Right) -> Right:
-    def wrong(move: DirectoryMove, home: MovingHome | None, name: str, client: AdminClient | None) -> None:
+    def wrong(move: DirectoryMove, known: ClusterMap, name: str, client: AdminClient | None) -> bool:
+        home = move._find_home(known)
         if home is not None:
             home.take_mark(mark_of(name))
+        has_happened = home is not None and is_at(name, home.data())
         if client is not None:
             taking_back.end_guard(client, name)
-            if home is None or not is_at(name, home.data()):
+            if not has_happened:
                 taking_back.remove_copy(TreePlace(client, mirror_path(move.path, name)), name)
+        return has_happened
 
     return wrong
 
@@ -254,6 +258,9 @@ MUTANTS: Mapping[str, CommandMutant] = {
         instead(DirectoryMove._take_back, marks_first),
         beside.TestByTurns.test_an_abort_in_its_middle,
         WRONG_TREE,
+    ),
+    "what is taken back may have become the place itself": CommandMutant(
+        instead(DirectoryMove._verify_not_in_use, nothing), of_several.TestLate.test_a_late_abort, "2 != 3"
     ),
     "the old place is deleted without its fence": CommandMutant(
         instead(taking_back.delete_place, unchecked), ANEW, WRONG_TREE

@@ -166,7 +166,7 @@ class RebalanceTest(RebalanceCase):
             nothing = SimpleNamespace(znodes={})
             self.stand_in("look_at_all", side_effect=[at_a, nothing, nothing])
             plan, _ = self.rebalance(dry_run=True)
-            self.assertEqual((plan.unit, len(plan.moves)), ("znodes", moves))
+            self.assertEqual((plan.unit, len(plan.moves), plan.is_too_little), ("znodes", moves, not moves))
         self.assertEqual(
             self.told[-2:],
             [
@@ -224,6 +224,26 @@ class CommandTest(RebalanceCase):
         self.assertIn("no other move would bring the loads nearer to their shares", out)
         _, out = self.run_command("--dry-run", "--max-pause", "100")
         self.assertIn("left out by --max-pause 100: /1 (10 znodes), /2 (10 znodes)\n", out)
+
+    def test_too_little(self) -> None:
+        self.find_advice.return_value = measured([HOT[0]._replace(writes=1.0)])
+        self.stand_in("look_at_all", return_value=SimpleNamespace(znodes={}))
+        status, out = self.run_command()
+        self.assertEqual(status, 0)
+        self.assertIn("nothing is moved: there is too little to plan by\n0 directories moved\n", out)
+
+    def test_a_dry_run_of_what_would_be_refused(self) -> None:
+        self.look_out.side_effect = StrangersError("1 session is not registered")
+        status, out = self.run_command("--dry-run")
+        self.assertEqual(status, 1)
+        self.assertRegex(
+            out, "(?s)^would be refused: 1 session is not registered\n.*dry run: nothing was written\n$"
+        )
+
+    def test_interrupted_before_anything(self) -> None:
+        self.read_map.side_effect = KeyboardInterrupt
+        _, out = self.run_command()
+        self.assertIn("interrupted: nothing was begun", out)
 
     def test_wrong_options(self) -> None:
         for wrong in ("--seconds=0", "--max-pause=0", "--rate=0", "--rate=x"):

@@ -85,7 +85,9 @@ class TestUse(unittest.TestCase):
     SESSIONS = {"a": "0x7", "b": "0x8"}  # noqa: RUF012 - only read
     HELD = Held({"a": {"0x7": 5}, "b": {}}, {"a1:1": {"0x7": 3}, "a2:1": {}, "b1:1": {}}, {})
 
-    def use(self, *unseen: str, registered: Any = ("0x7", "0x8"), held: Held = HELD, **there: int) -> SessionUse:
+    def use(
+        self, *unseen: str, registered: Any = (("a", "0x7"), ("b", "0x8")), held: Held = HELD, **there: int
+    ) -> SessionUse:
         servers = {"a": "a1:1", "b": "b1:1"}
         sessions = {
             (name, self.SESSIONS[name]): (servers[name], ServerConnection("h:1", self.SESSIONS[name], number, 1))
@@ -102,7 +104,7 @@ class TestUse(unittest.TestCase):
     def test_away(self) -> None:
         self.assertEqual(self.use(a=100), SessionUse(100, 5, 3, ("b",)))
         self.assertEqual(self.use("b", a=100).away, ())  # it may be on the server that does not tell
-        self.assertEqual(self.use(a=100, registered=("0x7",)).away, ())  # the session has ended meanwhile
+        self.assertEqual(self.use(a=100, registered=(("a", "0x7"),)).away, ())  # the session has ended meanwhile
 
     def test_unseen(self) -> None:
         self.assertEqual(self.use("a", "b"), SessionUse(None, 5, None))
@@ -116,9 +118,11 @@ class TestUse(unittest.TestCase):
 class TestLost(unittest.TestCase):
     def test_without_registration_and_connection(self) -> None:
         held = Held({"a": {"0x1": 1, "0x2": 1, "0x3": 9}, "b": {"0x4": 1}}, {}, {})
-        connected = ConnectedSessions({("a", "0x1"): ("a1:1", ServerConnection("h:1", "0x1", 1, 1))}, {"0x2"})
+        connected = ConnectedSessions(
+            {("a", "0x1"): ("a1:1", ServerConnection("h:1", "0x1", 1, 1))}, {("a", "0x2")}
+        )
         seen = Strangers({}, {"b1:1": "timed out"})
         found = with_lost(seen, connected, held, SERVERS).found
-        self.assertEqual({session: each.ensemble for session, each in found.items()}, {"0x3": "a"})
-        self.assertEqual(str(found["0x3"]), "no connection on ensemble a, session 0x3")
+        self.assertEqual([*found], [("a", "0x3")])
+        self.assertEqual(str(found["a", "0x3"]), "no connection on ensemble a, session 0x3")
         self.assertEqual(with_lost(seen, connected, NOT_ASKED, SERVERS), seen)

@@ -26,16 +26,20 @@ from parkazoo.admin.rise import Rise, StrangersError
 from parkazoo.admin.several_moves import MovesInTurn, SeveralMoves, find_on
 from parkazoo.admin.strangers import Stranger, Strangers
 from parkazoo.errors import ClusterMapError
-from parkazoo.kazoo_private import Create, SetData
+from parkazoo.kazoo_private import Create, Delete, SetData
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form, Rule
 from parkazoo.protocol.pin import Pin, decode_pin, encode_pin
-from parkazoo.protocol.placement import MAP, mirror_path
+from parkazoo.protocol.placement import MAP, OF_GENERATION, mirror_path
 from tests.admin.test_directory_move import GROWN, MOST_WRITES, NAMES, OLD, SESSIONS, CrashError, MoveCase
 from tests.fakes.ensemble import FakeAdminClient
 
 DRAINED = GROWN.with_epoch({"a": 0, "b": 1, "h": 1}, ())
 STUCK = "/stuck"
+MOST_WAITS = 200
+LOST = 3
+LATE_STEP = 3
+DIED_BEFORE = range(4, 40, 6)
 NOBODYS = 0x17  # a session that is not registered
 
 
@@ -167,6 +171,32 @@ class TestSeveral(SeveralCase):
     def interrupt(self) -> None:
         raise KeyboardInterrupt
 
+    def test_a_copy_of_the_map_that_is_not_written_at_once(self) -> None:
+        """Its connection is lost each time, for a while; the command that loses it goes on."""
+        for phase in ("hold", "moved", "over"):
+            with self.subTest(phase):
+                self.begin(random.Random(1))
+                losses = [0]
+
+                def phase_is(wanted: str) -> bool:
+                    published, copy = self.published(), ClusterMap.from_json(self.ensembles["b"].znodes[MAP].data)
+                    move = published.move
+                    now = "over" if move is None else "moved" if move.has_switched else "hold"
+                    return copy.epoch < published.epoch and now == wanted
+
+                def before_write(phase: str = phase, losses: list[int] = losses) -> None:
+                    is_to_be_lost = losses[0] < LOST and phase_is(phase)
+                    losses[0] += is_to_be_lost
+                    self.ensembles["b"].lost = float(is_to_be_lost)
+
+                self.ensembles["b"].before_write = before_write
+                with self.worker_works():
+                    self.ensembles["b"].between = lambda: setattr(self.ensembles["b"], "lost", 0.0)
+                    self.assertEqual(self.several(), SeveralMoves(3, {}))
+                self.ensembles["b"].before_write = lambda: None
+                self.assertGreater(losses[0], 0)
+                self.assert_empty()
+
     def test_another_command_moves_a_directory(self) -> None:
         """It ends in the hold, after this one has begun: that move comes to its end first."""
         crash = mock.patch.object(MovingCopy, "seal", side_effect=CrashError)
@@ -207,7 +237,8 @@ class TestSeveral(SeveralCase):
             self.assertEqual(self.several("h", below="/d"), SeveralMoves(2, {}))
         self.assertEqual(self.places(), {"/d": "h", "/d/x": "h", "/e": "a"})
         self.assertEqual(self.several("h", below="/d"), SeveralMoves(0, {}))
-        self.assertEqual(self.several("h", below="/none"), SeveralMoves(0, {}))
+        with self.assertRaisesRegex(ClusterMapError, "^there is no znode /none$"):
+            self.several("h", below="/none")
 
     def test_a_dry_run(self) -> None:
         before = {name: each.znodes for name, each in self.ensembles.items()}
@@ -216,8 +247,17 @@ class TestSeveral(SeveralCase):
         self.assertEqual(found, SeveralMoves(2, {}))
         self.assertIn(mock.call(per_second=1e7), pace.mock_calls)  # looks keep to the rate
         self.assertEqual({name: each.znodes for name, each in self.ensembles.items()}, before)
-        told = [("/d/x", 1), ("/d", 2)]
-        self.assertEqual(self.told, [f"{path}: would copy {number} znodes from a to b" for path, number in told])
+        told = [("/d/x", "1 znode"), ("/d", "2 znodes")]
+        self.assertEqual(self.told, [f"{path}: would copy {number} from a to b" for path, number in told])
+
+    def test_a_dry_run_of_an_old_queue(self) -> None:
+        """Its counter is raised by a create and a delete each."""
+        mirror = mirror_path("/e")
+        for _ in range(50):
+            self.ensembles["a"].write(Create(f"{mirror}/item", b"", OPEN_ACL_UNSAFE, 0))
+            self.ensembles["a"].write(Delete(f"{mirror}/item", -1))
+        self.several("b", below="/e", dry_run=True)
+        self.assertEqual(self.told, ["/e: would copy 1 znode by 101 writes from a to b"])
 
     def test_wrong_arguments(self) -> None:
         """They are refused before anything is connected, and the whole command with them."""
@@ -299,10 +339,101 @@ class TestSeveral(SeveralCase):
         lost.assert_called_once()
 
 
+class TestLate(SeveralCase):
+    """A command is late before one of its requests. Meanwhile another one moves all off a. If it must wait for the
+    late one, the sessions of that end meanwhile.
+
+    When /d has moved, the home of /d/x is elsewhere.
+    """
+
+    waits: int | None = None  # of the other command
+
+    def sleeps(self, seconds: float) -> None:
+        if self.waits is not None:
+            self.waits += 1
+            if self.waits > MOST_WAITS:
+                raise CrashError
+        super().sleeps(seconds)
+
+    @contextmanager
+    def late(self, number: int, session: int) -> Iterator[list[int]]:
+        """Yields how many requests there were.
+
+        :param session: of the late command.
+        """
+        count = [0]
+
+        def between() -> None:
+            count[0] += 1
+            if count[0] == number:
+                self.waits = 0
+                try:
+                    self.several()
+                except CrashError:
+                    for each in (session, self.ended_at_sleep.pop()):
+                        self.end_session(each)
+                    self.waits = 0
+                    with suppress(CrashError):
+                        self.several()
+                self.waits = None
+            elif self.chance.random() < 0.1:
+                self.worker.goes_on()
+
+        with self.worker_works():
+            for each in self.ensembles.values():
+                each.between = between
+            yield count
+
+    def check(self) -> None:
+        """Nothing is lost, and another command ends it all."""
+        with self.worker_works():
+            self.assertEqual(self.several().stayed, {})
+        self.assert_empty()
+        for path, on in self.places().items():
+            name = "x" if path == "/d" else "child"
+            top = mirror_path(path) + OF_GENERATION
+            (mirror,) = [mirror for _, mirror in self.mirrors() if mirror.startswith(top)]
+            self.assertIn(f"{mirror}/{name}", self.ensembles[on].znodes, f"the child of {path} is gone")
+
+    def test_a_late_move(self) -> None:
+        number = 1
+        while True:
+            with self.subTest(number):
+                self.begin(random.Random(number))
+                session, run = self.command("b", path="/d/x")
+                with self.late(number, session) as count, suppress(ClusterMapError):
+                    run()
+                self.check()
+            if count[0] < number:
+                break
+            number += LATE_STEP
+        self.assertGreater(number, 100)
+
+    def test_a_late_abort(self) -> None:
+        """Of a move whose command has died before one of its writes."""
+        for died in DIED_BEFORE:
+            number = 1
+            while True:
+                with self.subTest(died=died, number=number):
+                    self.begin(random.Random(number))
+                    session, run = self.command("b", path="/d/x")
+                    with self.worker_works(), self.before_write(died, self.crash), suppress(CrashError):
+                        run()
+                    self.end_session(session)
+                    session, run = self.command(None, path="/d/x", aborts=True)
+                    with self.late(number, session) as count, suppress(ClusterMapError):
+                        run()
+                    self.check()
+                if count[0] < number:
+                    break
+                number += 1
+            self.assertGreater(number, 5)
+
+
 class TestLooks(TestCase):
     def test_one_look(self) -> None:
         """It is enough when a look not long ago has found nobody; if it finds somebody, others follow."""
-        found = Strangers({"0x1": Stranger("0x1", "10.0.0.1:1", "a:1", "a")}, {})
+        found = Strangers({("a", "0x1"): Stranger("0x1", "10.0.0.1:1", "a:1", "a")}, {})
         nobody, rise = Strangers({}, {}), Rise({}, 5.0, print, print, False, True, False)
         for one, more, is_refused in ((nobody, found, False), (found, nobody, False), (found, found, True)):
             with mock.patch("parkazoo.admin.rise.Lookout") as lookout:

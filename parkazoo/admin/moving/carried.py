@@ -96,6 +96,13 @@ class CopyPlan(NamedTuple):
         return len(self.deletes) + len(self.changes)
 
 
+def writes_to_copy(original: Tree) -> int:
+    """How many writes make a copy: versions are raised one by one, counters by a create and a delete each."""
+    children = Counter(parent_of(path) for path in original if path != TOP)
+    made = sum(1 + znode.version + znode.aversion for path, znode in original.items() if path != TOP)
+    return made + sum(2 * max(0, znode.creates - children[path]) for path, znode in original.items())
+
+
 def digest_of(data: bytes | None) -> bytes:
     return b"" if data is None else blake2b(data, digest_size=DIGEST_BYTES).digest()
 

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import suppress
 
 from kazoo.exceptions import BadVersionError, NoNodeError
 
 from parkazoo.admin.arguments import arguments_alone
+from parkazoo.admin.clients import AdminClient
 from parkazoo.admin.many_reads import send
 from parkazoo.admin.moving.carried import SeenZnode, Tree, parent_of
 from parkazoo.admin.moving.place import TreePlace, walk
 from parkazoo.admin.registrations import read_registrations
 from parkazoo.admin.strays import SHOWN
 from parkazoo.admin.verify import verify_names
-from parkazoo.admin.whereabouts import By, Whereabouts
+from parkazoo.admin.whereabouts import By, Whereabouts, trace
 from parkazoo.errors import ClusterMapError
 from parkazoo.kazoo_private import Delete
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.placement import is_of_zookeeper, is_reserved, shown
+from parkazoo.protocol.placement import is_of_zookeeper, is_reserved, join, shown, split
 from parkazoo.protocol.registration import format_session
 from parkazoo.protocol.steps import IMPOSSIBLE
+from parkazoo.recipe.queue_layout import ENTRIES, KAZOOS_LOCKS, OURS
 
 MOST_LOOK_S = 2.0  # beside the second in which clients get ready: they hold for three
 FEW, FEW_BYTES = 30_000, 32 << 20  # take less, on any machine
@@ -71,6 +74,27 @@ def verify_rule(known: ClusterMap, path: str, name: str) -> None:
     if rule.on and name not in rule.on:
         raise ClusterMapError(
             f"the rule for {rule.prefix} keeps directories on {' or '.join(rule.on)}: move it there, or {change}"
+        )
+
+
+def verify_queue(known: ClusterMap, clients: Mapping[str, AdminClient], path: str, name: str) -> None:
+    """A LockingQueue in kazoo's layout has transactions over its two directories.
+
+    :raises ClusterMapError: the other one is not on that ensemble.
+    """
+    parent, own = split(path)
+    other = {ENTRIES: KAZOOS_LOCKS, KAZOOS_LOCKS: ENTRIES}.get(own)
+    if other is None:
+        return
+    found = trace(known, clients, join(parent, other))
+    if not found.is_there or known.names[found.d.mirror.ensemble] == name:
+        return
+    client, at = clients[known.names[found.d.home.ensemble]], parent_of(found.d.home.path)
+    if client.read(join(at, ENTRIES)) != OURS:
+        raise ClusterMapError(
+            f"{shown(path)} and {other} beside it are a LockingQueue in kazoo's layout: its transactions need "
+            f"both on one ensemble. Move {shown(parent)}: both go along if neither has moved before. Else delete "
+            "the queue when it is empty: clients make it anew, in a layout that can move"
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 
 from kazoo.exceptions import NoNodeError
 
@@ -18,9 +17,9 @@ from parkazoo.protocol.ops.creates import EPHEMERAL
 from parkazoo.protocol.rights import own_acl
 
 
-def end_guard(client: AdminClient, move: str) -> None:
-    """The first step: nobody can write to the copy, or seal it, any more."""
-    _remove(client, guard(move))
+def end_guard(client: AdminClient, move: str) -> bool:
+    """The first step: nobody can write to the copy, or seal it, any more. False: it may be sealed."""
+    return _remove(client, guard(move))
 
 
 def show_abort(client: AdminClient, move: str) -> None:
@@ -31,8 +30,15 @@ def show_abort(client: AdminClient, move: str) -> None:
 
 
 def end_show(client: AdminClient, move: str) -> None:
-    """The move has happened all the same."""
-    _remove(client, term_of(move))
+    """What `show_abort` has made; not what another command has."""
+    path = term_of(move)
+
+    def is_mine() -> bool:
+        term = client.call("exists", path)
+        return term is not None and term.ephemeralOwner == client.zk.client_id[0]
+
+    if client.patiently(is_mine):
+        _remove(client, path)
 
 
 def remove_copy(place: TreePlace, move: str) -> None:
@@ -64,9 +70,14 @@ def delete_place(place: TreePlace, check: tuple[str, int] | None, per_second: fl
             continue
 
 
-def _remove(client: AdminClient, path: str) -> None:
-    def remove() -> None:
-        with suppress(NoNodeError):
-            client.call("delete", path)
+def _remove(client: AdminClient, path: str) -> bool:
+    """Whether it was there. An answer that was lost counts as no."""
 
-    client.patiently(remove)
+    def remove() -> bool:
+        try:
+            client.call("delete", path)
+        except NoNodeError:
+            return False
+        return True
+
+    return client.patiently(remove)
