@@ -26,6 +26,7 @@ from bench.client.paths import ENSEMBLES, LEAVES, MOST_IN_FLIGHT, spread_directo
 from bench.client.side import BenchError, Child
 from bench.command_line import positive
 from bench.documents import as_text, results_file
+from bench.gateway.rows import COLUMNS, GATEWAY, rows
 from bench.gateway.socket_program import REQUESTS, Address, Order, Report, hold, work
 from bench.machine import cpu_s, describe_machine, describe_versions
 from parkazoo.cli import INTERRUPTED
@@ -37,15 +38,15 @@ IDLE, QUICK_IDLE = (0, 500, 5_000), (0, 20)
 BESIDE = 100  # connections, more than are idle
 STOP_S = 60.0
 SETTLE_S = 1.0  # of sessions that have just begun
-GOALS_US = {MOST_IN_FLIGHT: 12.0, 1: 45.0}  # CPU of the gateway per get
-GATEWAY, DIRECT = "gateway", "one server"
+BARE, DIRECT = "bare proxy", "one server"
+TEXTS = 2  # columns
 ROOT_PATH = "/bench-gateway"
 
 
 @dataclass(frozen=True)
 class Turn:
     """
-    :param cpu_s: of the gateway's or the server's process.
+    :param cpu_s: of the gateway's, the proxy's or the server's process.
     """
 
     report: Report
@@ -100,24 +101,23 @@ class Idle:
     rss_kib: float
 
 
-class GatewayProcess:
-    """A gateway on loopback, from the beginning of a `with` to its end.
+class Between:
+    """A process on loopback between programs and servers, from the beginning of a `with` to its end.
 
-    :ivar address: where it listens. :ivar pid: of its process.
+    :param command: Python's arguments. :ivar address: where it listens. :ivar pid: of its process.
     """
 
-    def __init__(self, hosts: Sequence[str], connections: int) -> None:
-        self._command = [sys.executable, "-m", "parkazoo", "gateway", f"--hosts={','.join(hosts)}"]
-        self._command += ["--listen=127.0.0.1:0", f"--connections={connections}"]
+    def __init__(self, *command: str) -> None:
+        self._command = [sys.executable, *command]
 
-    def __enter__(self) -> GatewayProcess:
+    def __enter__(self) -> Between:
         self._process = subprocess.Popen(
             self._command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         assert self._process.stdout is not None
         host, _, port = self._process.stdout.readline().rpartition(" ")[2].rpartition(":")
         if not port:
-            raise BenchError("the gateway does not start")
+            raise BenchError(f"it does not start: {' '.join(self._command)}")
         self.address: Address = host, int(port)
         self.pid = self._process.pid
         return self
@@ -131,6 +131,11 @@ class GatewayProcess:
                 self._process.wait(STOP_S)
             except subprocess.TimeoutExpired:
                 self._process.kill()
+
+
+def gateway_of(hosts: Sequence[str], connections: int) -> Between:
+    options = (f"--hosts={','.join(hosts)}", "--listen=127.0.0.1:0", f"--connections={connections}")
+    return Between("-m", "parkazoo", "gateway", *options)
 
 
 def parse() -> argparse.Namespace:
@@ -189,7 +194,8 @@ def main() -> int:
 
 
 def measure_loads(hosts: Sequence[str], server: int, options: argparse.Namespace, tell: Any) -> list[Load]:
-    """Each load at the gateway and at the first server, in turn. A turn that is not counted comes first.
+    """Each load at the gateway, at a bare proxy and at the first server, in turn. A turn that is not counted comes
+    first.
 
     :param server: its process. :raises BenchError: a program fails.
     """
@@ -200,9 +206,11 @@ def measure_loads(hosts: Sequence[str], server: int, options: argparse.Namespace
     operations = QUICK_OPERATIONS if options.quick else OPERATIONS
     loads = []
     with ExitStack() as stack:
-        gateway = stack.enter_context(GatewayProcess(hosts, BESIDE))
+        gateway = stack.enter_context(gateway_of(hosts, BESIDE))
+        proxy = stack.enter_context(Between("-m", "bench.gateway.bare_proxy", hosts[0]))
         sides = {
             GATEWAY: (gateway.pid, Child(GATEWAY, work, gateway.address, [ROOT_PATH, *directories], paths)),
+            BARE: (proxy.pid, Child(BARE, work, proxy.address, [f"{ROOT_PATH}-direct"], alone)),
             DIRECT: (server, Child(DIRECT, work, (host, int(port)), [f"{ROOT_PATH}-direct"], alone)),
         }
         for _, child in sides.values():
@@ -235,7 +243,7 @@ def measure_idle(hosts: Sequence[str], counts: Sequence[int], tell: Any) -> list
     :raises BenchError: they cannot be had.
     """
     found = []
-    with GatewayProcess(hosts, counts[-1] + BESIDE) as gateway:
+    with gateway_of(hosts, counts[-1] + BESIDE) as gateway:
         child = Child("idle sessions", hold, gateway.address)
         try:
             for count in counts:
@@ -251,22 +259,10 @@ def measure_idle(hosts: Sequence[str], counts: Sequence[int], tell: Any) -> list
 
 def print_results(console: Console, loads: Sequence[Load], idle: Sequence[Idle]) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("load", no_wrap=True)
-    for each in ("CPU of gateway", "goal", "of server", "requests/s", "one server", "median ms", "one server"):
-        table.add_column(each, justify="right")
-    table.add_column("p99 ms", justify="right")
-    table.add_column("one server", justify="right")
-    for load in loads:
-        goal = GOALS_US[load.in_flight] if load.kind == "get" else None
-        table.add_row(
-            f"{load.kind}, {load.in_flight} in flight",
-            f"{load.cpu_us(GATEWAY).median:.1f} µs",
-            f"≤ {goal:g} µs" if goal else "",
-            f"{load.cpu_us(DIRECT).median:.1f} µs",
-            *(f"{load.rate(side).median:,.0f}" for side in (GATEWAY, DIRECT)),
-            *(f"{load.median_ms(side).median:.2f}" for side in (GATEWAY, DIRECT)),
-            *(f"{load.p99_ms(side).median:.2f}" for side in (GATEWAY, DIRECT)),
-        )
+    for number, each in enumerate(COLUMNS):
+        table.add_column(each, no_wrap=number < TEXTS, justify="left" if number < TEXTS else "right")
+    for row in rows([each.as_json() for each in loads]):
+        table.add_row(*row)
     console.print(table)
     console.print("Medians of the pairs. CPU is a process's, for each request.", style="dim", highlight=False)
     for held in idle:

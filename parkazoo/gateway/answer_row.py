@@ -14,12 +14,13 @@ class AnswerPlace:
     """A request's place in the row.
 
     :ivar is_sent: its answer is among the bytes that were taken, or may be.
+    :ivar size: of the request in bytes, and then of its answer.
     """
 
-    __slots__ = ("after", "answer", "is_sent", "number")
+    __slots__ = ("after", "answer", "is_sent", "number", "size")
 
     def __init__(self) -> None:
-        self.number = 0
+        self.number = self.size = 0
         self.answer: bytes | None = None
         self.after = b""  # events
         self.is_sent = False
@@ -29,13 +30,14 @@ class AnswerRow:
     """The requests of one connection that have no answer yet, or whose answer waits for its turn.
 
     :ivar count: answers and events so far.
+    :ivar size: of those requests and answers, in bytes.
     """
 
     def __init__(self) -> None:
         self._row: deque[AnswerPlace] = deque()
         self._ready = bytearray()
         self._number = 0
-        self.count = 0
+        self.count = self.size = 0
         self._last: AnswerPlace | None = None  # the last in the row that has an answer or an event
 
     def __len__(self) -> int:
@@ -46,8 +48,10 @@ class AnswerRow:
         """The oldest request that has no answer."""
         return self._row[0] if self._row else None
 
-    def enter(self, place: AnswerPlace) -> None:
-        """A request has come."""
+    def enter(self, place: AnswerPlace, size: int) -> None:
+        """A request of that many bytes has come."""
+        place.size = size
+        self.size += size
         self._number = place.number = self._number + 1
         self._row.append(place)
 
@@ -56,6 +60,8 @@ class AnswerRow:
         if place.answer is not None:
             return
         place.answer = answer
+        self.size += len(answer) - place.size
+        place.size = len(answer)
         self.count += 1
         self._note(place)
         row = self._row
@@ -63,6 +69,7 @@ class AnswerRow:
             first = row.popleft()
             self._ready += ready + first.after
             first.is_sent = True
+            self.size -= first.size
             if first is self._last:
                 self._last = None
 

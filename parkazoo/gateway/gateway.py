@@ -6,10 +6,13 @@ import asyncio
 import hmac
 import logging
 import resource
+import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from parkazoo.gateway.listen_sockets import bind
+from parkazoo.gateway.listen_tls import MOST_HANDSHAKES, TlsListener
 from parkazoo.gateway.placed_requests import PathTable
 from parkazoo.gateway.program_connection import ProgramConnection
 from parkazoo.gateway.program_requests import RefusedError
@@ -62,21 +65,30 @@ class Gateway:
         self._ending: set[ProgramSession] = set()
         self._connections: set[ProgramConnection] = set()
         self._received = self._sent = self._zxid = 0  # of connections that have ended
-        self._server: asyncio.Server | None = None
+        self._listeners: list[asyncio.Server | TlsListener] = []
         self._ticking: asyncio.TimerHandle | None = None
-        self._begun_s = self._ticked_s = self._warned_s = 0.0
+        self._ticked_s = self._warned_s = 0.0
         self.port = 0
 
-    async def start(self, host: str, port: int) -> None:
+    async def start(
+        self, host: str, port: int, tls: ssl.SSLContext | None = None, *, is_shared: bool = False
+    ) -> None:
         """Listen.
 
-        :param port: 0: any; :attr:`port` says which. :raises OSError: it is in use.
+        :param port: 0: any; :attr:`port` says which. It is the same at each address of the host.
+        :param tls: how programs connect; None: in plain text. :param is_shared: others listen there, too.
+        :raises OSError: it is in use.
         """
-        _allow_files(self._options.most_connections * FILES_OF_A_SESSION)
+        _allow_files(self._options.most_connections * FILES_OF_A_SESSION + MOST_HANDSHAKES)
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._connection, host, port, backlog=BACKLOG)
-        self.port = self._server.sockets[0].getsockname()[1]
-        self._begun_s = self._ticked_s = loop.time()
+        sockets = bind(host, port, is_shared=is_shared)
+        self.port = sockets[0].getsockname()[1]
+        for sock in sockets:
+            if tls is None:
+                self._listeners.append(await loop.create_server(self._connection, sock=sock, backlog=BACKLOG))
+            else:
+                self._listeners.append(TlsListener(sock, tls, self._connection, BACKLOG))
+        self._ticked_s = loop.time()
         self._warned_s = self._ticked_s - WARN_EVERY_S
         self._tick()
 
@@ -84,8 +96,8 @@ class Gateway:
         """End all connections, and leave the sessions to their time-out: a gateway with this table goes on with
         them. Those that are being closed are closed first, if servers answer within ten seconds.
         """
-        if self._server is not None:
-            self._server.close()
+        for listener in self._listeners:
+            listener.close()
         if self._ticking is not None:
             self._ticking.cancel()
         sessions = [*self._sessions.values(), *self._beginning]
@@ -119,11 +131,12 @@ class Gateway:
             self._received += connection.received
             self._sent += connection.sent
 
-    def _warn(self, why: str) -> None:
+    def _warn(self, why: str, error: Exception | None = None) -> None:
+        """:param error: whose traceback is told."""
         now_s = asyncio.get_running_loop().time()
         if now_s >= self._warned_s + WARN_EVERY_S:
             self._warned_s = now_s
-            log.warning("%s", why)
+            log.warning("%s", why, exc_info=error)
 
     # ---- sessions ----------------------------------------------------------------------------------
 
@@ -175,9 +188,15 @@ class Gateway:
         ended.add_done_callback(lambda _: self._ending.discard(session))
 
     def _tick(self) -> None:
-        """Expire the sessions of silent programs, and forget the sessions with which nobody has gone on."""
         loop = asyncio.get_running_loop()
-        now_s = loop.time()
+        self._ticking = loop.call_later(TICK_S, self._tick)
+        try:
+            self._look(loop.time())
+        except Exception as error:  # of one session perhaps: the others are looked at again
+            self._warn("a look at the sessions has failed", error)
+
+    def _look(self, now_s: float) -> None:
+        """Expire the sessions of silent programs, and forget the sessions with which nobody has gone on."""
         asleep_s = max(0.0, now_s - self._ticked_s - 2 * TICK_S)
         self._ticked_s = now_s
         for session in list(self._sessions.values()):
@@ -187,8 +206,7 @@ class Gateway:
         for session in [*self._sessions.values(), *self._beginning]:
             session.look()
         with suppress(TableError):  # the next line that it cannot write is logged
-            self._table.end_orphans(now_s - self._begun_s)
-        self._ticking = loop.call_later(TICK_S, self._tick)
+            self._table.sweep(now_s)
 
     # ---- for operators -----------------------------------------------------------------------------
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import logging
 import math
 import select
-from collections.abc import Callable, Coroutine, Mapping
+import termios
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
+from itertools import islice
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from kazoo.exceptions import (
     AuthFailedError,
+    BadArgumentsError,
     ConnectionClosedError,
     ConnectionLoss,
     NoNodeError,
@@ -30,7 +36,9 @@ from parkazoo.gateway.status_words import WORDS, ProgramStatus, answer_word
 from parkazoo.gateway.watch_table import CHILDREN, DATA, ProgramWatch
 from parkazoo.kazoo_private import Create, Create2, Exists, GetChildren, GetChildren2, Sync, Transaction
 from parkazoo.protocol.newer_requests import CreateContainer, CreateTTL, GetEphemerals
+from parkazoo.protocol.placement import logical
 from parkazoo.types import AddWatchMode
+from parkazoo.types.znodes import ZnodeStat
 from parkazoo.wire.frames import ANSWER, REPLY
 
 if TYPE_CHECKING:
@@ -44,8 +52,14 @@ LINGER_S = 5.0  # for a program to take the last answers
 MOST_UNANSWERED = 1000
 ENDED_EVENTS = getattr(select, "POLLRDHUP", select.POLLHUP)  # the former is Linux's: it comes before the latter
 MOST_UNREAD_BYTES = 1 << 20
+MOST_BUFFERED_BYTES = 1 << 26
+MOST_UNANSWERED_BYTES = 1 << 20  # or one request more, which may be as large
 WATCHES_AT_ONCE = 500
+MOST_IDENTITIES = 100  # of a session
+READS_AT_ONCE = 100  # of a multiRead
+MOST_READ_BYTES = 1 << 22  # of its answer; ZooKeeper's clients take no more in one frame
 REPLY_BYTES = REPLY.size
+NATIVE_INT = Struct("i")
 PART_OF_TIMEOUT = 3  # so much of it a request waits for its ensemble
 # The watches that each type of removal concerns: of ones that come once, and of ones that stay.
 ONCE_OF_TYPE = {1: (CHILDREN,), 2: (DATA,), 3: (DATA, CHILDREN), 4: (), 5: ()}
@@ -59,6 +73,7 @@ LASTING_OF_TYPE = {
 MAKING = (Create.type, Create2.type, CreateContainer.type, CreateTTL.type)
 WITHOUT_STAT = (CreateContainer, CreateTTL)  # a client's answers to them have none; a program's may need one
 
+Creation = Create2 | CreateContainer | CreateTTL
 SetWatch = tuple[str, str, str, bool]  # kind, path, the same with the chroot, whether there was a znode
 
 
@@ -66,9 +81,10 @@ class ProgramRequest(AnswerPlace):
     """A request on its way: its place in the row of answers, and the reply to its operation.
 
     :param write: makes the body of the answer. :ivar watch: that it leaves.
+    :ivar operations: of a transaction: it is refused by an error for each, as a server's, and not by one alone.
     """
 
-    __slots__ = ("_connection", "asked_s", "left", "watch", "write", "xid")
+    __slots__ = ("_connection", "asked_s", "left", "operations", "watch", "write", "xid")
 
     def __init__(self, connection: ProgramConnection, xid: int, asked_s: float) -> None:
         super().__init__()
@@ -78,6 +94,7 @@ class ProgramRequest(AnswerPlace):
         self.write: Callable[[Any], bytes] = replies.write_count
         self.watch: ProgramWatch | None = None
         self.left = 0  # parts without an answer
+        self.operations = 0
 
     @property
     def is_abandoned(self) -> bool:
@@ -93,6 +110,20 @@ class ProgramRequest(AnswerPlace):
 
     def set_exception(self, exception: Exception) -> None:
         self._connection.answered(self, exception)
+
+
+def _stat_when_made(session: ProgramSession, made: Creation, found: ZnodeStat | None) -> ZnodeStat:
+    """:param made: the create. :param found: by the read behind it."""
+    now_ms = int(time.time() * 1000)
+    return replies.stat_when_made(found, len(made.data or b""), session.zxid, now_ms)
+
+
+def _readable_bytes(transport: asyncio.Transport) -> int:
+    """How much lies there, at the socket or in the layer of TLS."""
+    file = transport.get_extra_info("socket").fileno()
+    (at_socket,) = NATIVE_INT.unpack(fcntl.ioctl(file, termios.FIONREAD, bytes(NATIVE_INT.size)))
+    of_tls = getattr(transport, "get_read_buffer_size", lambda: 0)
+    return int(at_socket + of_tls())
 
 
 async def shielded(left: asyncio.Future[None]) -> None:
@@ -119,12 +150,15 @@ class ProgramConnection(asyncio.Protocol):
         self._is_welcome = False
         self._says_read_only = False
         self._is_closing = False  # the program has closed its session
-        self._removal: ProgramRequest | None = None  # the last of watches
+        self._alone: ProgramRequest | None = None  # the last behind whose answer all others begin
+        self._in_turn: Callable[[], None] | None = None  # to be done when that has no request in front of it
         self._is_due = False
         self._is_unread = False  # the program does not take its answers
         self._is_paused = False
+        self._unread_bytes = 0  # that the program had sent when it was looked last, while it is not read
         self._connect_timer: asyncio.TimerHandle | None = None
         self._late_timer: asyncio.TimerHandle | None = None
+        self._linger_timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     # ---- asyncio's ---------------------------------------------------------------------------------
@@ -182,7 +216,7 @@ class ProgramConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.has_ended = True
-        for timer in (self._connect_timer, self._late_timer):
+        for timer in (self._connect_timer, self._late_timer, self._linger_timer):
             if timer is not None:
                 timer.cancel()
         if self.session is not None:
@@ -238,7 +272,7 @@ class ProgramConnection(asyncio.Protocol):
         self._flush()
         self.has_ended = True
         self._transport.close()
-        self._loop.call_later(LINGER_S, self._transport.abort)
+        self._linger_timer = self._loop.call_later(LINGER_S, self._transport.abort)
 
     @property
     def has_gone(self) -> bool:
@@ -249,6 +283,14 @@ class ProgramConnection(asyncio.Protocol):
         poll.register(self._transport.get_extra_info("socket").fileno(), ENDED_EVENTS)
         return bool(poll.poll(0))
 
+    def has_said_more(self) -> bool:
+        """Whether the program has sent anything since this was asked last, while the gateway does not read it."""
+        if not self._is_paused or self.has_ended or self._transport.is_closing():
+            self._unread_bytes = 0
+            return False
+        before, self._unread_bytes = self._unread_bytes, _readable_bytes(self._transport)
+        return self._unread_bytes != before
+
     # ---- answers -----------------------------------------------------------------------------------
 
     def answered(self, request: ProgramRequest, value: object) -> None:
@@ -258,7 +300,9 @@ class ProgramConnection(asyncio.Protocol):
         is_known = not request.is_abandoned
         if request.watch is not None:
             is_left = is_known and not isinstance(value, Exception)
-            session.watches.end(request.watch, request, value, is_left=is_left)
+            early = session.watches.end(request.watch, request, value, is_left=is_left)
+            if early is not None:
+                session.tell(request.watch, early, request)
         if not is_known:
             return
         error = value if isinstance(value, Exception) else None
@@ -288,10 +332,20 @@ class ProgramConnection(asyncio.Protocol):
 
     def _refuse(self, request: ProgramRequest, code: int) -> None:
         assert self.session is not None
-        self._answer(request, replies.write_error(request.xid, self.session.zxid, code))
+        xid, zxid = request.xid, self.session.zxid
+        if request.operations and code == ConnectionLoss.code:
+            self.close("a transaction has no answer")  # errors of its operations mean that nothing was done
+        elif request.operations:
+            self._answer(request, replies.write_reply(xid, zxid, replies.write_refused(code, request.operations)))
+        else:
+            self._answer(request, replies.write_error(xid, zxid, code))
 
     def _answer(self, request: ProgramRequest, answer: bytes) -> None:
         self._row.answer(request, answer)
+        if self._in_turn is not None and not self.has_ended and self._row.first is self._alone:
+            call, self._in_turn = self._in_turn, None
+            assert self._alone is not None
+            self._try(self._alone, call)
         self._due()
 
     def tell(self, kind: str, path: str, behind: AnswerPlace | None = None) -> None:
@@ -313,16 +367,18 @@ class ProgramConnection(asyncio.Protocol):
             if data := self._row.take():
                 self._transport.write(data)
             self._look_whether_full()
+            if self._transport.get_write_buffer_size() > MOST_BUFFERED_BYTES:  # events, of which each is told
+                log.warning("%s: the connection ends: the program does not take its events", self.address)
+                self._transport.abort()
 
     @property
     def _is_full(self) -> bool:
-        """Whether the program does not take its answers, or has not got its session, or removes watches.
-
-        A server that removes a path's watches also removes one that is left meanwhile.
-        """
+        """Whether the program does not take its answers, or has not got its session, or others have to wait."""
         is_waiting = self.session is not None and not self._is_welcome
-        is_waiting = is_waiting or (self._removal is not None and self._removal.answer is None)
-        return is_waiting or self._is_unread or len(self._row) >= MOST_UNANSWERED
+        is_waiting = is_waiting or (self._alone is not None and self._alone.answer is None)
+        row = self._row
+        is_much = len(row) >= MOST_UNANSWERED or row.size >= MOST_UNANSWERED_BYTES
+        return is_waiting or self._is_unread or is_much
 
     def _look_whether_full(self) -> None:
         """Read no more then."""
@@ -367,7 +423,7 @@ class ProgramConnection(asyncio.Protocol):
         placed_request = self._gateway.paths.read(frame)
         if placed_request is not None:
             xid, kind, path, rest = placed_request
-            request = self._enter(xid, now_s)
+            request = self._enter(xid, now_s, len(frame))
             request.write = replies.REPLY_WRITERS[kind]
             if not session.client.ask_placed(kind, path, rest, request):
                 self._try_issue(request, kind, frame)
@@ -380,18 +436,21 @@ class ProgramConnection(asyncio.Protocol):
         elif kind == requests.AUTH:
             self._authenticate(xid, fields)
         else:
-            self._try_issue(self._enter(xid, now_s), kind, frame)
+            self._try_issue(self._enter(xid, now_s, len(frame)), kind, frame)
 
-    def _enter(self, xid: int, now_s: float) -> ProgramRequest:
+    def _enter(self, xid: int, now_s: float, size: int) -> ProgramRequest:
         request = ProgramRequest(self, xid, now_s)
-        self._row.enter(request)
+        self._row.enter(request, size)
         if self._late_timer is None:
             self._watch_time()
         return request
 
     def _try_issue(self, request: ProgramRequest, kind: int, frame: bytes) -> None:
+        self._try(request, partial(self._issue, request, kind, FrameReader(frame, requests.HEAD_BYTES)))
+
+    def _try(self, request: ProgramRequest, call: Callable[[], None]) -> None:
         try:
-            self._issue(request, kind, FrameReader(frame, requests.HEAD_BYTES))
+            call()
         except RefusedError as error:
             self._refuse(request, error.code)
 
@@ -406,6 +465,7 @@ class ProgramConnection(asyncio.Protocol):
         if reader is None:
             raise RefusedError(requests.UNIMPLEMENTED)
         client = session.client
+        request.operations = int(kind == Transaction.type)
         asked = reader(fields, client.chroot)
         wanted: Any = asked.request
         request.write = replies.REPLY_WRITERS.get(kind, request.write)
@@ -419,14 +479,18 @@ class ProgramConnection(asyncio.Protocol):
         elif kind == Sync.type:
             request.write = partial(self._write_synced, asked.path)
         elif kind == GetEphemerals.type:
-            request.write = partial(self._write_ephemerals, request.write)
+            request.write = partial(self._write_ephemerals, request.write, asked.path)
         elif kind == Transaction.type:
             request.write = partial(replies.write_multi, wanted)
+            request.operations = len(wanted.operations)
             if not wanted.operations:
                 request.set([])
                 return
         if isinstance(wanted, WITHOUT_STAT) and kind != Create.type:
-            self._run(request, self._make_with_stat(session, wanted))
+            self._run(request, self._make_with_stat(session, wanted, client.asked(wanted)))
+        elif kind == Transaction.type and any(isinstance(each, Create2) for each in wanted.operations):
+            results = client.asked(requests.with_plain_creates(wanted))
+            self._run(request, self._commit_with_stats(session, wanted, results))
         else:
             client.ask(wanted, request)
 
@@ -438,14 +502,30 @@ class ProgramConnection(asyncio.Protocol):
     def _write_synced(self, path: str, answer: object) -> bytes:
         return replies.REPLY_WRITERS[Sync.type](path)
 
-    def _write_ephemerals(self, write: Callable[[Any], bytes], answer: Any) -> bytes:
+    def _write_ephemerals(self, write: Callable[[Any], bytes], prefix: str, answer: Any) -> bytes:
+        """As a server compares: ``/a`` has ``/ab``, too."""
         assert self.session is not None
-        return write([*map(self.session.client.unchroot, answer)])
+        paths = map(self.session.client.unchroot, answer)
+        return write([path for path in paths if path.startswith(prefix)])
 
-    async def _make_with_stat(self, session: ProgramSession, wanted: Any) -> tuple[str, Any]:
-        """A create whose answer has no stat, and a read of that."""
-        path = await session.client.asked(wanted)
-        return path, await session.client.asked(Exists(path, None))
+    async def _make_with_stat(
+        self, session: ProgramSession, wanted: Creation, made: asyncio.Future[str]
+    ) -> tuple[str, ZnodeStat]:
+        """A create whose answer has no stat, and a read of that. By then the znode may be another one, or gone."""
+        path = await made
+        return path, _stat_when_made(session, wanted, await session.client.asked(Exists(logical(path), None)))
+
+    async def _commit_with_stats(
+        self, session: ProgramSession, wanted: Any, committed: asyncio.Future[list[Any]]
+    ) -> list[Any]:
+        """A transaction, and a read for each of its creates that is to be answered with a stat."""
+        client, results = session.client, list(await committed)
+        for number, operation in enumerate(wanted.operations):
+            made = results[number]
+            if isinstance(operation, Create2) and not isinstance(made, Exception):
+                found = await client.asked(Exists(placed(client.chroot, made), None))
+                results[number] = made, _stat_when_made(session, operation, found)
+        return results
 
     def _run(self, request: ProgramRequest, steps: Coroutine[Any, Any, Any]) -> None:
         """What takes more than one call of the client."""
@@ -456,6 +536,8 @@ class ProgramConnection(asyncio.Protocol):
     async def _finish(self, request: ProgramRequest, steps: Coroutine[Any, Any, Any]) -> None:
         try:
             request.set(await steps)
+        except FrameError as error:
+            self.close(str(error))
         except Exception as error:
             request.set_exception(error)
 
@@ -469,9 +551,12 @@ class ProgramConnection(asyncio.Protocol):
             text = credential.decode()
         except UnicodeDecodeError:
             text = ""
-        is_known = scheme == "digest" and ":" in text
-        if is_known:
-            session.client.authenticate(scheme, text)
+        identities = session.client.auth_data
+        is_known = scheme == "digest" and text != ""  # servers take a user without a password too
+        if is_known and (scheme, text) not in identities:
+            is_known = len(identities) < MOST_IDENTITIES
+            if is_known:
+                session.client.authenticate(scheme, text)
         if is_known or scheme == "ip":
             self._row.at_once(replies.write_reply(xid, session.zxid))
             self._due()
@@ -527,12 +612,13 @@ class ProgramConnection(asyncio.Protocol):
         physical: str,
         is_expected: bool,
     ) -> None:
-        watch = session.watches.watch(kind, path)
+        watch = session.watches.set_again(kind, path)
         if watch.is_left:
+            session.watches.renew(watch)
             return
         missed = session.watches.take_missed(watch)
         if missed is not None:
-            self.tell(missed, watch.path)
+            session.tell(watch, missed)
             return
         request.left += 1
         session.watches.begin(watch, request)
@@ -544,7 +630,7 @@ class ProgramConnection(asyncio.Protocol):
     ) -> None:
         if isinstance(answer, NoNodeError):
             answer = None
-        has_fired = watch.arming.get(request, True)
+        has_fired = request not in watch.arming or watch.arming[request] is not None
         is_failed = isinstance(answer, Exception)
         missed = None if has_fired or is_failed else watch.was_changed(is_expected, answer)
         session.watches.end(watch, request, answer, is_left=not is_failed and missed is None)
@@ -554,7 +640,7 @@ class ProgramConnection(asyncio.Protocol):
             self.close("its watches cannot be set")
             return
         if missed is not None:
-            self.tell(missed, watch.path)
+            session.tell(watch, missed)
         self._end_part(request)
 
     def _run_part(self, request: ProgramRequest, steps: Coroutine[Any, Any, Any]) -> None:
@@ -582,42 +668,64 @@ class ProgramConnection(asyncio.Protocol):
         if mode not in [*AddWatchMode]:
             raise RefusedError(requests.BAD_ARGUMENTS)
         request.write = replies.write_ok
-        self._run(request, shielded(session.add_lasting(path, AddWatchMode(mode))))
+        self._run(request, shielded(session.add_lasting(path, AddWatchMode(mode), request)))
 
     def _remove_watches(self, session: ProgramSession, request: ProgramRequest, fields: FrameReader) -> None:
-        path, once, lasting = self._named_watches(session, fields)
+        self._behind_reads(session, request, fields, self._remove_named)
+
+    def _remove_named(self, session: ProgramSession, request: ProgramRequest, path: str, kind: int) -> None:
+        once, lasting = self._named_watches(session, path, kind)
         request.write = replies.write_nothing
-        if once or lasting:
-            for watch in once:
-                session.watches.forget(watch)
-            for mode in lasting:
-                once = [*once, session.lasting.pop((path, mode))]
-            self._removal = request
-            self._run(request, self._remove(session, path, once))
-        else:
-            raise RefusedError(NoWatcherError.code)
+        for watch in once:
+            session.watches.forget(watch)
+        for mode in lasting:
+            once = [*once, session.lasting.pop((path, mode))]
+        self._alone = request  # a server also removes one that is left meanwhile
+        self._run(request, self._remove(session, path, once))
 
     async def _remove(self, session: ProgramSession, path: str, watches: list[Any]) -> None:
         for each in watches:
             await session.client.remove_watches(path, each)
 
     def _check_watches(self, session: ProgramSession, request: ProgramRequest, fields: FrameReader) -> None:
-        _, once, lasting = self._named_watches(session, fields)
+        self._behind_reads(session, request, fields, self._check_named)
+
+    def _check_named(self, session: ProgramSession, request: ProgramRequest, path: str, kind: int) -> None:
+        self._named_watches(session, path, kind)
         request.write = replies.write_nothing
-        if not (once or lasting):
-            raise RefusedError(NoWatcherError.code)
         request.set()
 
-    def _named_watches(
-        self, session: ProgramSession, fields: FrameReader
-    ) -> tuple[str, list[Any], list[AddWatchMode]]:
-        """Path, watches that come once and modes of lasting ones."""
+    def _behind_reads(
+        self,
+        session: ProgramSession,
+        request: ProgramRequest,
+        fields: FrameReader,
+        call: Callable[[ProgramSession, ProgramRequest, str, int], None],
+    ) -> None:
+        """Call with the path and the type of a removal: now, or when reads before it have left their watches."""
         path, kind = fields.text(), fields.number()
         placed("", path)
         if kind not in ONCE_OF_TYPE:
             raise RefusedError(requests.BAD_ARGUMENTS)
+        is_behind = any(session.watches.is_arming(each, path) for each in ONCE_OF_TYPE[kind])
+        if is_behind and self._row.first is not request:
+            self._alone = request
+            self._in_turn = partial(call, session, request, path, kind)
+        else:
+            call(session, request, path, kind)
+
+    def _named_watches(
+        self, session: ProgramSession, path: str, kind: int
+    ) -> tuple[list[Any], list[AddWatchMode]]:
+        """Watches that come once and modes of lasting ones.
+
+        :raises RefusedError: there is none.
+        """
         once = [watch for each in ONCE_OF_TYPE[kind] if (watch := session.watches.left(each, path)) is not None]
-        return path, once, [mode for mode in LASTING_OF_TYPE[kind] if (path, mode) in session.lasting]
+        lasting = [mode for mode in LASTING_OF_TYPE[kind] if (path, mode) in session.lasting]
+        if not (once or lasting):
+            raise RefusedError(NoWatcherError.code)
+        return once, lasting
 
     def _count_all(self, session: ProgramSession, request: ProgramRequest, fields: FrameReader) -> None:
         path = fields.text()
@@ -625,16 +733,32 @@ class ProgramConnection(asyncio.Protocol):
         self._run(request, session.client.count_all_children(path))
 
     def _multi_read(self, session: ProgramSession, request: ProgramRequest, fields: FrameReader) -> None:
-        reads = [each.request for each in requests.read_multi_read(fields, session.client.chroot)]
-        request.write = partial(replies.write_multi_read, [each.type for each in reads])
-        self._run(request, self._read_all(session, reads))
+        reads = requests.read_multi_read(fields, session.client.chroot)
+        first = [*islice(reads, READS_AT_ONCE)]
+        request.write = bytes
+        if len(first) == READS_AT_ONCE:
+            self._alone = request
+        self._run(request, self._read_all(session, request, first, reads))
 
-    async def _read_all(self, session: ProgramSession, reads: list[Any]) -> list[Any]:
-        answers = await asyncio.gather(*map(session.client.asked, reads), return_exceptions=True)
-        for each in answers:
-            if isinstance(each, ConnectionLoss):
-                raise each
-        return answers
+    async def _read_all(
+        self, session: ProgramSession, request: ProgramRequest, some: list[Any], reads: Iterator[Any]
+    ) -> bytes:
+        """Some at a time: a program may ask for very many.
+
+        :param reads: the others.
+        """
+        body = bytearray()
+        while some and not request.is_abandoned:
+            answers = await asyncio.gather(*map(session.client.asked, some), return_exceptions=True)
+            for each, answer in zip(some, answers, strict=True):
+                if isinstance(answer, ConnectionLoss):
+                    raise answer
+                body += replies.write_read(each.type, answer)
+            if len(body) > MOST_READ_BYTES:
+                log.warning("%s: a multiRead has an answer of more than %d bytes", self.address, MOST_READ_BYTES)
+                raise BadArgumentsError
+            some = [*islice(reads, READS_AT_ONCE)]
+        return bytes(body) + replies.END_OF_MULTI
 
     # ---- for operators -----------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kazoo.exceptions import ConnectionLoss, NoNodeError, ZookeeperError
+from kazoo.exceptions import ConnectionLoss, NoNodeError, RuntimeInconsistency, ZookeeperError
 from kazoo.protocol.states import EventType
 from kazoo.security import ACL, Id
 
@@ -152,21 +152,37 @@ def write_multi(request: Transaction, results: Sequence[Any]) -> bytes:
     return b"".join((*parts, END_OF_MULTI))
 
 
+def write_refused(code: int, operations: int) -> bytes:
+    """Write the results of a transaction of which nothing was done. Clients in C end without a result for each."""
+    return b"".join((*map(_write_code, (code, *[RuntimeInconsistency.code] * (operations - 1))), END_OF_MULTI))
+
+
+def stat_when_made(found: ZnodeStat | None, length: int, zxid: int, now_ms: int) -> ZnodeStat:
+    """The stat of a znode as it was when it was made.
+
+    :param found: its stat now; None: it is gone, and zxid and time are those of now. :param length: of its value.
+    """
+    zxid, made_ms, owner = (zxid, now_ms, 0) if found is None else (found.czxid, found.ctime, found.ephemeralOwner)
+    return ZnodeStat(zxid, zxid, made_ms, made_ms, 0, 0, 0, owner, length, 0, zxid)
+
+
 def _write_failed(error: Exception) -> bytes:
+    return _write_code(code_of(error))
+
+
+def _write_code(code: int) -> bytes:
     """Some clients read the code in the header, some the one behind it."""
-    code = code_of(error)
     return bytes(multiheader_struct.pack(ERROR, False, code) + int_struct.pack(code))
 
 
-def write_multi_read(kinds: Sequence[int], answers: Sequence[Any]) -> bytes:
-    """Write the answers to the reads of a multiRead, each of which may be an error."""
-    parts = []
-    for kind, answer in zip(kinds, answers, strict=True):
-        if isinstance(answer, Exception):
-            parts.append(_write_failed(answer))
-        else:
-            parts.append(multiheader_struct.pack(kind, False, OK) + REPLY_WRITERS[kind](answer))
-    return b"".join((*parts, END_OF_MULTI))
+def write_read(kind: int, answer: Any) -> bytes:
+    """Write the answer to one of the reads of a multiRead, perhaps an error. END_OF_MULTI is behind the last.
+
+    :param kind: the type of the read.
+    """
+    if isinstance(answer, Exception):
+        return _write_failed(answer)
+    return bytes(multiheader_struct.pack(kind, False, OK)) + REPLY_WRITERS[kind](answer)
 
 
 # By the type of the program's request. A writer raises NoNodeError for a stat that there is not.
@@ -189,6 +205,7 @@ REPLY_WRITERS: Mapping[int, Callable[[Any], bytes]] = {
 }
 WRITERS_IN_MULTI: Mapping[int, Callable[[Any], bytes]] = {
     Create.type: write_text,
+    Create2.type: _write_made,
     Delete.type: write_nothing,
     SetData.type: _write_stat,
     CheckVersion.type: write_nothing,

@@ -5,7 +5,7 @@ Each reader takes the fields behind xid and type, and returns the request with t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from parkazoo.gateway.program_bytes import FrameReader
@@ -30,6 +30,7 @@ from parkazoo.protocol.newer_requests import (
     FLAG_TTL,
     FLAG_TTL_SEQUENCE,
     CreateContainer,
+    CreateContainerIfAble,
     CreateTTL,
     GetEphemerals,
     WhoAmI,
@@ -80,14 +81,15 @@ def placed(chroot: str, path: str, flags: int = 0) -> str:
     is_one = whole[:1] == "/" and (whole == "/" or whole[-1] != "/") and "//" not in whole and "\0" not in whole
     if not is_one or ("/." in whole and not {".", ".."}.isdisjoint(whole.split("/"))):
         raise RefusedError(BAD_ARGUMENTS)
-    return path if not chroot else chroot if path == "/" else chroot + path
+    is_root = whole == "/"  # a create in sequence makes a child of that
+    return path if not chroot else chroot if is_root else chroot + path
 
 
 def _create(kind: type[Create] | type[Create2]) -> Callable[[FrameReader, str], Asked]:
     def read(fields: FrameReader, chroot: str) -> Asked:
         path, data, acl, flags = fields.text(), fields.buffer(), fields.acls(), fields.number()
         if flags == FLAG_CONTAINER:
-            return Asked(CreateContainer(placed(chroot, path), data, acl, 0), path)
+            return Asked(CreateContainerIfAble(placed(chroot, path), data, acl, 0), path)
         if not 0 <= flags <= MOST_PLAIN_FLAGS:
             raise RefusedError(BAD_ARGUMENTS)
         return Asked(kind(placed(chroot, path, flags), data, acl, flags), path)
@@ -106,6 +108,8 @@ def _create_ttl(fields: FrameReader, chroot: str) -> Asked:
 
 def _delete(fields: FrameReader, chroot: str) -> Asked:
     path = fields.text()
+    if chroot and path == "/":  # as servers refuse to delete theirs
+        raise RefusedError(BAD_ARGUMENTS)
     return Asked(Delete(placed(chroot, path), fields.number()), path)
 
 
@@ -135,6 +139,11 @@ def _of_path(kind: Callable[[str], Request]) -> Callable[[FrameReader, str], Ask
     return read
 
 
+def _ephemerals(fields: FrameReader, chroot: str) -> Asked:
+    """All of them: from these are taken those whose path begins with the text, which need not be a path."""
+    return Asked(GetEphemerals(placed(chroot, "/")), fields.text())
+
+
 def _set_acls(fields: FrameReader, chroot: str) -> Asked:
     path = fields.text()
     return Asked(SetACL(placed(chroot, path), fields.acls(), fields.number()), path)
@@ -151,12 +160,17 @@ def _multi(fields: FrameReader, chroot: str) -> Asked:
     return Asked(Transaction(operations))
 
 
-def read_multi_read(fields: FrameReader, chroot: str) -> list[Asked]:
-    """The reads of a multiRead.
+def with_plain_creates(request: Transaction) -> Transaction:
+    """The same, but its creates are answered without a stat: clients know no others in a transaction."""
+    return Transaction([Create(*each) if isinstance(each, Create2) else each for each in request.operations])
+
+
+def read_multi_read(fields: FrameReader, chroot: str) -> Iterator[Request]:
+    """Yield the reads of a multiRead.
 
     :raises RefusedError: there is something else in it.
     """
-    return [reader(fields, chroot) for reader in _parts(fields, IN_MULTI_READ)]
+    return (reader(fields, chroot).request for reader in _parts(fields, IN_MULTI_READ))
 
 
 def _parts(fields: FrameReader, known: Mapping[int, Callable[[FrameReader, str], Asked]]) -> Any:
@@ -185,11 +199,12 @@ READERS: Mapping[int, Callable[[FrameReader, str], Asked]] = {
     GetChildren2.type: _read(GetChildren2),
     Sync.type: _of_path(Sync),
     Transaction.type: _multi,
-    GetEphemerals.type: _of_path(GetEphemerals),
+    GetEphemerals.type: _ephemerals,
     WhoAmI.type: _who_am_i,
 }
 IN_MULTI = {
     Create.type: READERS[Create.type],
+    Create2.type: READERS[Create2.type],
     Delete.type: _delete,
     SetData.type: _set,
     CheckVersion.type: _check,

@@ -36,6 +36,9 @@ class Program(Protocol):
     def has_gone(self) -> bool:
         """Whether the program has closed it, even if that has not been read yet."""
 
+    def has_said_more(self) -> bool:
+        """Whether it has said anything since this was asked last, while it is not read."""
+
     def welcome(self) -> None:
         """The session is open."""
 
@@ -71,9 +74,9 @@ class ProgramSession:
         self.password = secrets.token_bytes(SESSION_PASSWORD_BYTES) if row is None else row.password
         self.timeout_ms = self._asked_ms = timeout_ms
         self.program: Program | None = None
-        self.heard_s = asyncio.get_running_loop().time()
+        clock = asyncio.get_running_loop().time
+        self.heard_s = clock()
         self.is_open = self.has_ended = False
-        self.watches = WatchTable(self._fired)
         self.lasting: dict[tuple[str, AddWatchMode], LastingProgramWatch] = {}
         self._row = row
         self._written = 0  # its number, once its row was written here
@@ -93,6 +96,7 @@ class ProgramSession:
             **options.tls,
         )
         self.client.on_change = self._changed
+        self.watches = WatchTable(self._fired, clock, self.client.holds)
         self._tasks = {asyncio.ensure_future(self._start())}
 
     async def _start(self) -> None:
@@ -118,6 +122,7 @@ class ProgramSession:
         granted_s = self.client.granted_timeout_s
         assert granted_s is not None
         self.timeout_ms = int(granted_s * 1000)
+        self.watches.unread_s = 2 * granted_s  # to read it, and then to connect again
         self.is_open = True
         self._on_begin(self)
         if self.program is not None:
@@ -134,6 +139,8 @@ class ProgramSession:
     def attach(self, program: Program) -> None:
         """The program connects, or connects again."""
         self.watches.connect()
+        for watch in self.lasting.values():
+            watch.behind = None  # that answer never comes
         self._losses = None
         before, self.program = self.program, program
         if before is not None:
@@ -151,12 +158,15 @@ class ProgramSession:
                 self._give_up("the program went before it began")  # so it has no password to come back with
 
     def look(self) -> None:
-        """End the connection of a program that has gone: it is not read before the session is open.
+        """Hear of a program that is not read, because it does not take its answers for example.
 
+        End the connection of one that has gone: it is not read before the session is open.
         Write a row that could not be written.
         """
         if self._lacks_row:
             self._write_row()
+        if self.program is not None and self.program.has_said_more():
+            self.heard_s = asyncio.get_running_loop().time()
         if self.program is not None and not self.is_open and self.program.has_gone:
             self.program.close("the program has gone")
 
@@ -178,7 +188,7 @@ class ProgramSession:
                 self.leave("the program is away, and another gateway may have it")
             elif state in CONNECTED_STATES:
                 self._write_row()
-                self.is_open = self.number != 0
+                self.is_open = self.number != 0 and not self.has_ended
                 if self.is_open and self.program is not None:
                     self.program.welcome()
             elif self.is_open:  # if only requests without an answer are lost, it is connected again at once
@@ -209,14 +219,22 @@ class ProgramSession:
         return self.program is not None and not self.program.has_gone
 
     def _write_row(self) -> None:
+        """Write it, unless another gateway has: that has the session now, or it has joined an ensemble since this
+        one has read the row. The program's next connection begins with the row as it is then.
+        """
         client_id = self.client.client_id
         if client_id is None or (self._row is not None and client_id[0] != self._row.number):
             return
         number, sessions = client_id
-        write = self._table.put if self._written else self._table.claim
         timeout_ms = max(self._asked_ms, int((self.client.granted_timeout_s or 0) * 1000))
+        before = None if self._written else self._row
         try:
-            write(TableRow(number, self.password, timeout_ms, sessions))
+            row = TableRow(number, self.password, timeout_ms, sessions)
+            if not self._written and before is None:
+                self._table.put(row)
+            elif not self._table.replace(row, before):
+                self.leave("another gateway has written its row")
+                return
         except TableError as error:
             if not self._lacks_row:
                 log.error("%s: a restart of the gateway expires session 0x%x", error, number)
@@ -246,6 +264,7 @@ class ProgramSession:
     def leave(self, why: str) -> None:
         """End it here alone: a gateway may go on with it, by its row."""
         if not self.has_ended:
+            self._table.leave(self._table_number)
             self._end(why, self.client.leave())
 
     def _give_up(self, why: str) -> None:
@@ -262,10 +281,14 @@ class ProgramSession:
             self.program.refuse_session()
         self._end(why, self.client.stop())
 
+    @property
+    def _table_number(self) -> int:
+        """Of its row; 0: it has none."""
+        return self._written or (0 if self._row is None else self._row.number)
+
     def _end_row(self) -> None:
-        number = self._written or (self._row.number if self._row is not None else 0)
         try:
-            self._table.end(number)
+            self._table.end(self._table_number)
         except TableError as error:
             log.error("%s", error)
 
@@ -310,16 +333,25 @@ class ProgramSession:
             if self.program is None or not self.is_open:
                 self.watches.miss(watch, event.type)
             else:
-                self.program.tell(event.type, watch.path, behind)
+                self.tell(watch, event.type, behind)
+
+    def tell(self, watch: ProgramWatch, kind: str, behind: AnswerPlace | None = None) -> None:
+        """Tell the program of an event of a watch. See :meth:`Program.tell`."""
+        if self.program is not None:
+            self.watches.note_told(watch, kind)
+            self.program.tell(kind, watch.path, behind)
 
     def _have_lost_watches(self) -> None:
         """Of one ensemble perhaps: the program sets them again when it connects again."""
         if self.is_open:
             self.close_program("watches are lost")
 
-    def add_lasting(self, path: str, mode: AddWatchMode) -> asyncio.Future[None]:
+    def add_lasting(
+        self, path: str, mode: AddWatchMode, behind: AnswerPlace | None = None
+    ) -> asyncio.Future[None]:
         """Leave a watch that stays. It is left again by itself when an ensemble is back.
 
+        :param behind: the request by whose answer the program knows of it; None: it knows.
         :returns: done when it is left, whoever has asked first.
         """
         watch = self.lasting.get((path, mode))
@@ -327,6 +359,8 @@ class ProgramSession:
             watch = self.lasting[path, mode] = LastingProgramWatch(path, mode, self.lasting_fired)
             watch.left = self.client.add_watch_async(path, watch, mode)
             watch.left.add_done_callback(partial(self._have_left, watch))
+        if behind is not None:
+            watch.behind = behind
         assert watch.left is not None
         return watch.left
 
@@ -349,7 +383,7 @@ class ProgramSession:
                 self._end_lasting(watch)
             self._have_lost_watches()
         elif event.type in EVENT_CODES and event.path is not None and self.program is not None and self.is_open:
-            self.program.tell(event.type, event.path)
+            self.program.tell(event.type, event.path, watch.behind)
 
 
 class RepeatedLosses:
@@ -375,7 +409,7 @@ class RepeatedLosses:
 class LastingProgramWatch:
     """A watch of a program that stays until it is removed; it has each event.
 
-    :ivar left: done when it is left.
+    :ivar left: done when it is left. :ivar behind: its events are told behind the answer to this request.
     """
 
     def __init__(
@@ -384,6 +418,7 @@ class LastingProgramWatch:
         self.path = path
         self.mode = mode
         self.left: asyncio.Future[None] | None = None
+        self.behind: AnswerPlace | None = None
         self._on_event = on_event
 
     def __call__(self, event: WatchedEvent) -> None:

@@ -15,6 +15,7 @@ from parkazoo.engine.ports import BodyReply, OnAnswer, Reply
 from parkazoo.kazoo_private import Auth
 from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import Request
+from parkazoo.protocol.watches import DirectoryWatch
 from parkazoo.types.znodes import Watch
 
 log = logging.getLogger(__name__)
@@ -66,6 +67,12 @@ class UpstreamClient(ParKazooClient):
         """Send credentials to every ensemble, now and on each new connection, without waiting."""
         self.auth_data.add((scheme, credential))
         self.ask(Auth(0, scheme, credential), OnAnswer(lambda answer: None))
+
+    def holds(self, watch: Watch) -> bool:
+        """Whether a watch that comes once waits for its event."""
+        members = () if self._session is None else self._session.roster.members
+        left = (pair[1] for each in members for pair in (*each.data_watches(), *each.child_watches()))
+        return any((each.watcher if isinstance(each, DirectoryWatch) else each) is watch for each in left)
 
     @property
     def connections(self) -> dict[str, bool]:

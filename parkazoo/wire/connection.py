@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 WRITER_LIMIT_S = 2.0
 
 
+class LeftByClient(ConnectionDropped):
+    """The client stops, and its session lives on."""
+
+
 class MemberConnection:
     """The connection of a :class:`~parkazoo.wire.member.Member`, which is its ``client``, from start to end.
 
@@ -162,7 +166,7 @@ class MemberConnection:
     def leave(self) -> None:
         """On the loop, when the client stops: without a word to the server."""
         if self._link is not None:
-            self._link.end(ConnectionDropped("the client leaves its session"))
+            self._link.end(LeftByClient("the client leaves its session"))
         else:
             self._give_up()
 
@@ -255,7 +259,7 @@ class MemberConnection:
             self._expired()
             self._try_others()
         else:
-            self.report.lost(words_of(error))
+            self.report.lost(words_of(error), is_wanted=isinstance(error, LeftByClient))
             if self.address is not None:
                 self._rounds.failed(self.address)
             if is_in_doubt:

@@ -69,10 +69,11 @@ class ConnectionReport:
                 extra=fields | {"seconds": away_s},
             )
 
-    def lost(self, why: str) -> None:
+    def lost(self, why: str, *, is_wanted: bool = False) -> None:
         self._be_away()
         self._tell(ConnectionLost(self._member.name, self._server, why))
-        self._member.logger.warning(
+        log = self._member.logger.info if is_wanted else self._member.logger.warning
+        log(
             "%s: lost the connection to %s: %s",
             called(self._member.name),
             self._server,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -15,6 +16,12 @@ def is_current(routine: Any) -> bool:
     if isinstance(routine, threading.Thread):
         return routine is threading.current_thread()
     return _is_greenlet(routine) and bool(routine.getcurrent() is routine)
+
+
+def current_routine() -> object:
+    """Returns the caller's greenlet, if the process has any, or else its thread."""
+    greenlets = sys.modules.get("greenlet")
+    return threading.current_thread() if greenlets is None else greenlets.getcurrent()
 
 
 def has_ended(routine: Any) -> bool:

@@ -146,6 +146,34 @@ def run_on(workers: Workers, handler: Handler, call: Callable[[], object]) -> No
         workers.run(call)
 
 
+class SoleWorker:
+    """Has what waits done, by one thread at a time.
+
+    :param has_more: whether anything waits. :param work: does all that waits.
+    """
+
+    def __init__(self, handler: Handler, has_more: Callable[[], object], work: Callable[[], None]) -> None:
+        self._handler = handler
+        self._has_more = has_more
+        self._work = work
+        self._turn = threading.Lock()  # the thread that holds it works
+        self._is_working = False
+
+    def ask(self) -> None:
+        """Something waits. Who works notes that; see above."""
+        if not self._is_working:
+            run_on(CALLBACKS, self._handler, self._run)
+
+    def _run(self) -> None:
+        while self._has_more() and self._turn.acquire(False):  # again: more may have come before it let go
+            try:
+                self._is_working = True
+                self._work()
+            finally:
+                self._is_working = False
+                self._turn.release()
+
+
 class CallQueue:
     """Makes calls one at a time, in order. Stands where kazoo's threading handler has a queue.
 

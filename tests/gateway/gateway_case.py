@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import ssl
 import sys
 from contextlib import suppress
 from typing import Any
@@ -130,9 +131,11 @@ class GatewayCase(AioCase):
         self.table = self.stack.enter_context(SessionTable())
         self.gateway = await self.started_gateway(self.table)
 
-    async def started_gateway(self, table: SessionTable, **options: Any) -> Gateway:
+    async def started_gateway(
+        self, table: SessionTable, tls: ssl.SSLContext | None = None, **options: Any
+    ) -> Gateway:
         gateway = Gateway(GatewayOptions(**{"hosts": self.cluster.hosts, **options}), table)
-        await gateway.start("127.0.0.1", 0)
+        await gateway.start("127.0.0.1", 0, tls)
         self.stack.push_async_callback(gateway.stop)
         return gateway
 

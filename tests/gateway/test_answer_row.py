@@ -15,7 +15,7 @@ class TestAnswerRow(unittest.TestCase):
     def places(self, count: int) -> list[AnswerPlace]:
         places = [AnswerPlace() for _ in range(count)]
         for each in places:
-            self.row.enter(each)
+            self.row.enter(each, 100)
         return places
 
     def test_in_the_order_of_requests(self) -> None:
@@ -26,6 +26,17 @@ class TestAnswerRow(unittest.TestCase):
         self.assertEqual((self.row.take(), len(self.row), self.row.first), (b"ab", 1, c))
         self.row.answer(c, b"c")
         self.assertEqual((self.row.take(), self.row.take(), self.row.count), (b"c", b"", 3))
+
+    def test_its_size(self) -> None:
+        """Requests without an answer, and answers that wait for their turn."""
+        a, b, c = self.places(3)
+        self.row.answer(b, b"b" * 1000)
+        self.row.answer(b, b"late")
+        self.assertEqual(self.row.size, 1200)
+        self.row.answer(a, b"a")
+        self.assertEqual(self.row.size, 100)
+        self.row.answer(c, b"c")
+        self.assertEqual(self.row.size, 0)
 
     def test_the_first_answer_counts(self) -> None:
         (a,) = self.places(1)

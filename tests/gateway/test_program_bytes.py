@@ -34,7 +34,14 @@ from parkazoo.kazoo_private import (
     Watch,
     int_struct,
 )
-from parkazoo.protocol.newer_requests import CreateContainer, CreateTTL, GetEphemerals, WhoAmI, write_text
+from parkazoo.protocol.newer_requests import (
+    CreateContainer,
+    CreateContainerIfAble,
+    CreateTTL,
+    GetEphemerals,
+    WhoAmI,
+    write_text,
+)
 from parkazoo.protocol.steps import Question
 from parkazoo.wire.frames import ANSWER
 
@@ -113,7 +120,7 @@ class TestRequests(unittest.TestCase):
         for request in (
             *(Create("/a", data, ACL, flags) for data in (b"1", b"", None) for flags in range(4)),
             Create2("/a", b"1", ACL, 3),
-            CreateContainer("/a", b"1", ACL, 0),
+            CreateContainerIfAble("/a", b"1", ACL, 0),
             CreateTTL("/a", b"1", ACL, 0, 5000),
             CreateTTL("/a-", b"1", ACL, 2, 1 << 39),
             Delete("/a/b", 7),
@@ -126,7 +133,7 @@ class TestRequests(unittest.TestCase):
             GetChildren("/", None),
             GetChildren2("/a", None),
             Sync("/a"),
-            GetEphemerals("/a"),
+            GetEphemerals("/"),
             WhoAmI(),
             Transaction(
                 [Create("/a", b"", ACL, 2), Delete("/b", 1), SetData("/c", b"1", 2), CheckVersion("/d", 3)]
@@ -143,6 +150,12 @@ class TestRequests(unittest.TestCase):
             for watcher in (None, print):
                 asked = READERS[kind.type](FrameReader(bytes(kind("/a", watcher).serialize())), "")
                 self.assertEqual((asked.watches, asked.path), (watcher is not None, "/a"))
+
+    def test_ephemerals(self) -> None:
+        """A client is asked for all, whatever the text in front of them."""
+        for text in ("/", "/a", "a/", ""):
+            asked = READERS[GetEphemerals.type](FrameReader(bytes(GetEphemerals(text).serialize())), "/app")
+            self.assertEqual((asked.request, asked.path), (GetEphemerals("/app"), text))
 
     def test_a_chroot(self) -> None:
         self.assertEqual(self.check(Delete("/a", 1), "/app").path, "/app/a")
@@ -227,8 +240,9 @@ class TestReplies(unittest.TestCase):
             )
 
     def test_multi_read(self) -> None:
-        written = replies.write_multi_read([4, 8, 4], [(b"1", STAT), ["a"], NoNodeError()])
-        reader = FrameReader(written)
+        answers = ((4, (b"1", STAT)), (8, ["a"]), (4, NoNodeError()))
+        written = b"".join(replies.write_read(*each) for each in answers)
+        reader = FrameReader(written + replies.END_OF_MULTI)
         self.assertEqual((reader.number(), reader.flag(), reader.number(), reader.buffer()), (4, False, 0, b"1"))
         reader.take(68)
         self.assertEqual((reader.number(), reader.flag(), reader.number(), reader.texts()), (8, False, 0, ["a"]))

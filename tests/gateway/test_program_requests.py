@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import Any
-from unittest import mock
 
 from kazoo.client import KazooClient
 
@@ -31,15 +29,12 @@ from parkazoo.kazoo_private import (
 )
 from parkazoo.protocol.newer_requests import CreateContainer, CreateTTL, GetEphemerals, WhoAmI, write_text
 from parkazoo.protocol.placement import logical
+from parkazoo.types.znodes import ZnodeStat
 from tests.aio.aio_case import LONG_S, until
 from tests.gateway.gateway_case import ACL, GatewayCase
 
-if sys.version_info >= (3, 11):
-    from parkazoo.gateway import program_connection
-    from parkazoo.gateway.upstream import UpstreamClient
-
-NO_NODE, BAD_ARGUMENTS, UNIMPLEMENTED, NO_WATCHER, AUTH_FAILED = -101, -8, -6, -121, -115
-CREATED, DELETED, CHANGED, CHILD = 1, 2, 3, 4
+NO_NODE, BAD_ARGUMENTS, UNIMPLEMENTED, AUTH_FAILED, INCONSISTENT = -101, -8, -6, -115, -2
+CREATED = 1
 STAT_BYTES = stat_struct.size
 
 
@@ -83,21 +78,79 @@ class TestRequests(GatewayCase):
         for parent in ("/a", "/c", "/d"):
             await zk.ask(Create(parent, b"", ACL, 0))
         across = [Create(f"/{each}/x", b"", ACL, 0) for each in "acd"]
-        self.assertEqual(await zk.ask(Transaction(across)), BAD_ARGUMENTS)
+        refused = [each.code for each in await zk.ask(Transaction(across))]
+        self.assertEqual(refused, [BAD_ARGUMENTS, INCONSISTENT, INCONSISTENT])  # a client in C counts them
+
+    async def test_creates_with_stats_in_a_transaction(self) -> None:
+        """Each stat is the one that the znode had when it was made, whatever became of it."""
+        zk = await self.program()
+        for number in range(4):  # they have their children on several ensembles
+            await zk.ask(Create(f"/d{number}", b"", ACL, 0))
+            a, b = f"/d{number}/a", f"/d{number}/b"
+            parts = [Create2(a, b"12", ACL, 1), SetData(a, b"3", 0), Create2(b, b"", ACL, 0), Delete(b, 0)]
+            code, body = await zk.ask_bytes(Transaction.type, bytes(Transaction(parts).serialize()))
+            fields = FrameReader(body)
+            stats = []
+            for part in parts:
+                kind, is_end, _ = multiheader_struct.unpack(fields.take(multiheader_struct.size))
+                self.assertEqual((code, kind, is_end), (0, part.type, False))
+                if kind == Create2.type:
+                    self.assertEqual(fields.text(), part.path)
+                if kind != Delete.type:
+                    stats.append(ZnodeStat(*stat_struct.unpack(fields.take(STAT_BYTES))))
+            made, changed, gone = stats
+            self.assertEqual((made.version, made.dataLength, made.ephemeralOwner), (0, 2, zk.session[0]))
+            self.assertEqual((made.czxid, made.mzxid, made.pzxid), (changed.czxid,) * 3)
+            self.assertEqual((gone.version, gone.dataLength, gone.mzxid), (0, 0, gone.czxid))
+            self.assertEqual((await zk.ask(GetData(a, None)))[0], b"3")
+        failed = Transaction([Create2("/d0/c", b"", ACL, 0), CheckVersion("/d0", 9)])
+        code, body = await zk.ask_bytes(Transaction.type, bytes(failed.serialize()))
+        self.assertEqual((code, FrameReader(body).number()), (0, -1))
+        self.assertIsInstance(await zk.ask(Exists("/d0/c", None)), int)
+
+    async def test_what_is_behind_a_create_comes_after_it(self) -> None:
+        zk = await self.program()
+        create = CreateTTL("/t", b"1", ACL, 0, 60_000)
+        zk.send_bytes(create.type, create.serialize())
+        zk.send(GetData("/t", None))
+        self.assertEqual([(await zk.answer())[1] for _ in range(2)], [0, 0])
+
+    async def test_znodes_that_end(self) -> None:
+        """Containers of which some have their children elsewhere, and in each a child with a time to live."""
+        zk = await self.program()
+        for number in range(6):
+            container = CreateContainer(f"/c{number}", b"1", ACL, 0)
+            for request in (container, CreateTTL(f"{container.path}/t", b"1", ACL, 0, 60_000)):
+                code, body = await zk.ask_bytes(request.type, request.serialize())
+                self.assertEqual((code, FrameReader(body).text()), (0, request.path))
+                self.assertEqual(len(body), len(write_text(request.path)) + STAT_BYTES)
+
+    async def test_one_that_ends_before_its_stat_is_read(self) -> None:
+        """It was made, and its stat is the one that it had then."""
+        zk = await self.program()
+        for request in (CreateContainer("/c", b"12", ACL, 0), CreateTTL("/t", b"12", ACL, 0, 60_000)):
+
+            def hear(asked: Any, path: str = request.path) -> None:
+                if isinstance(asked, Exists) and asked.path == path:
+                    self.cluster.model.execute(self.ensemble_of(path), Delete(path, -1))
+
+            self.cluster.hear = hear
+            code, body = await zk.ask_bytes(request.type, request.serialize())
+            fields = FrameReader(body)
+            self.assertEqual((code, fields.text()), (0, request.path))
+            stat = ZnodeStat(*stat_struct.unpack(fields.take(STAT_BYTES)))
+            self.assertEqual((stat.version, stat.dataLength, stat.pzxid), (0, 2, stat.czxid))
+            self.assertEqual(await zk.ask(GetChildren("/", None)), [])
 
     async def test_the_newer_calls(self) -> None:
         zk = await self.program()
-        for request in (CreateTTL("/t", b"1", ACL, 0, 60_000), CreateContainer("/c", b"1", ACL, 0)):
-            code, body = await zk.ask_bytes(request.type, request.serialize())
-            if code == BAD_ARGUMENTS:  # a container whose children would be elsewhere
-                continue
-            self.assertEqual((code, FrameReader(body).text()), (0, request.path))
-            self.assertEqual(len(body), len(write_text(request.path)) + STAT_BYTES)
         for number in range(9):
             await zk.ask(Create(f"/e{number}", b"", ACL, 1))
         names = [f"/e{number}" for number in range(9)]
         self.assertEqual(sorted(await zk.ask(GetEphemerals("/"))), names)
         self.assertEqual(await zk.ask(GetEphemerals("/e1")), ["/e1"])
+        for text, found in (("/e", names), ("", names), ("/e1/", []), ("e1", []), ("/no", [])):
+            self.assertEqual(sorted(await zk.ask(GetEphemerals(text))), found)  # so does a server
         self.assertIsInstance(await zk.ask(WhoAmI()), list)
         self.assertEqual(await zk.ask_bytes(104, write_text("/")), (0, integer(len(self.root_names()))))
         self.assertEqual((await zk.ask_bytes(104, write_text("/no")))[0], NO_NODE)
@@ -140,7 +193,8 @@ class TestRequests(GatewayCase):
 
     async def test_identities(self) -> None:
         zk = await self.program()
-        self.assertEqual(await zk.authenticate("digest", b"u:p"), 0)
+        for identity in (b"u:p", b"u"):
+            self.assertEqual(await zk.authenticate("digest", identity), 0)
         self.assertEqual(await zk.authenticate("ip", b""), 0)
         self.assertEqual(await zk.authenticate("sasl", b"x"), AUTH_FAILED)
         self.assertEqual(await zk.ended(), b"")
@@ -185,6 +239,16 @@ class TestRequests(GatewayCase):
         self.assertEqual([code for _, code in found], [-4, 0, -4, 0])
         self.cluster.mute.clear()
 
+    async def test_a_transaction_that_may_have_been_done(self) -> None:
+        """Its connection ends: for kazoo, an error for each operation says that nothing was done."""
+        zk = await self.program(timeout_s=3)
+        await zk.ask(Create("/0", b"", ACL, 0))
+        await zk.ask(Create("/0/x", b"", ACL, 0))
+        self.cluster.mute.add(self.ensemble_below("/0"))
+        zk.send(Transaction([SetData("/0/x", b"1", -1)]))
+        self.assertEqual(await zk.ended(), b"")
+        self.cluster.mute.clear()
+
     def ensemble_below(self, path: str) -> int:
         """Where the znode x in a directory is."""
         nodes = enumerate(self.cluster.model.nodes)
@@ -216,9 +280,32 @@ class TestRequests(GatewayCase):
         self.assertEqual(await below.event(), (CREATED, "/a"))
         self.assertEqual(await below.ask(GetChildren("/", None)), ["a"])
         self.assertEqual(await below.ask(Transaction([Create("/a/b", b"", ACL, 1)])), ["/a/b"])
-        self.assertEqual(await below.ask(GetEphemerals("/")), ["/a/b"])
+        for text, found in (("/", ["/a/b"]), ("/a", ["/a/b"]), ("/app", [])):
+            self.assertEqual(await below.ask(GetEphemerals(text)), found)
         self.assertEqual(await below.ask(Sync("/a")), "/a")
         self.assertEqual((await zk.ask(GetData("/app/a", None)))[0], b"1")
+
+    async def test_the_root_of_a_chroot(self) -> None:
+        """It cannot be deleted, and what is made in sequence there is below it, as at a server."""
+        zk = await self.program()
+        await zk.ask(Create("/app", b"", ACL, 0))
+        gateway = await self.started_gateway(self.table, hosts=f"{self.cluster.hosts}/app")
+        below = await self.program(gateway=gateway)
+        self.assertEqual(await below.ask(Delete("/", -1)), BAD_ARGUMENTS)
+        (refused,) = await below.ask(Transaction([Delete("/", -1)]))
+        self.assertEqual(refused.code, BAD_ARGUMENTS)
+        made = [
+            await below.ask(Create("/", b"", ACL, 2)),
+            *await below.ask(Transaction([Create("/", b"", ACL, 2)])),
+        ]
+        ttl = CreateTTL("/", b"", ACL, 2, 60_000)
+        made.append(FrameReader((await below.ask_bytes(ttl.type, ttl.serialize()))[1]).text())
+        self.assertEqual(len({*made}), 3)
+        for each in made:
+            self.assertRegex(each, "^/[0-9]{10}$")
+        self.assertEqual(await zk.ask(GetChildren("/", None)), ["app"])
+        self.assertEqual(sorted(await zk.ask(GetChildren("/app", None))), sorted(each[1:] for each in made))
+        self.assertRegex(await zk.ask(Create("/", b"", ACL, 2)), "^/[0-9]{10}$")
 
     async def test_kazoo(self) -> None:
         """Its recipes, on threads of their own."""
@@ -254,209 +341,8 @@ class TestRequests(GatewayCase):
         asyncio.run(until(lambda: seen[-1] == value, f"{value!r}"))
 
 
-class TestWatches(GatewayCase):
-    async def asyncSetUp(self) -> None:
-        await super().asyncSetUp()
-        self.zk, self.other = await self.program(), await self.program()
-
-    async def set_watches(self, *lists: list[str], kind: int = 101) -> list[tuple[int, str]]:
-        """The events that come before the answer."""
-        texts = (integer(len(each)) + b"".join(map(write_text, each)) for each in lists)
-        self.assertEqual(await self.zk.ask_bytes(kind, bytes(8) + b"".join(texts), -8), (0, b""))
-        told = [(event.type, event.path) for event in self.zk.events]
-        self.zk.events.clear()
-        return told
-
-    async def reconnect(self) -> None:
-        self.zk.drop()
-        self.zk = await self.program(self.zk.session)
-
-    async def no_event(self) -> None:
-        for path in ("/", "/a", "/b", "/c", "/d"):
-            await self.zk.ask(Sync(path))
-        self.assertEqual(self.zk.events, [])
-
-    async def test_one_event_each(self) -> None:
-        for path in ("/a", "/b", "/c"):
-            await self.zk.ask(Exists(path, print))
-            await self.other.ask(Create(path, b"", ACL, 0))
-            self.assertEqual(await self.zk.event(), (CREATED, path))
-            for _ in range(2):
-                await self.zk.ask(GetData(path, print))
-                await self.zk.ask(Exists(path, print))
-                await self.zk.ask(GetChildren(path, print))
-                await self.zk.ask(GetChildren2(path, print))
-            await self.other.ask(SetData(path, b"1", -1))
-            self.assertEqual(await self.zk.event(), (CHANGED, path))
-            await self.other.ask(Create(f"{path}/x", b"", ACL, 0))
-            self.assertEqual(await self.zk.event(), (CHILD, path))
-            await self.no_event()
-            await self.zk.ask(GetData(f"{path}/x", print))
-            await self.zk.ask(GetChildren(f"{path}/x", print))
-            await self.other.ask(Delete(f"{path}/x", -1))
-            self.assertEqual(await self.zk.event(), (DELETED, f"{path}/x"))
-            await self.no_event()
-
-    async def test_own_changes(self) -> None:
-        """The event comes before the answer to the write, or just behind it, and before later answers."""
-        await self.zk.ask(Create("/a", b"", ACL, 0))
-        await self.zk.ask(GetData("/a", print))
-        first, second = self.zk.send(SetData("/a", b"1", -1)), self.zk.send(GetData("/a", None))
-        while self.zk.log[-1] != second:
-            await self.zk.answer()
-        self.assertIn(self.zk.log[-3:], ([-1, first, second], [first, -1, second]))
-
-    async def test_a_short_cut(self) -> None:
-        """Watches wait where they were, and events wait for the program."""
-        for path in ("/a", "/b"):
-            await self.zk.ask(Create(path, b"", ACL, 0))
-            await self.zk.ask(GetData(path, print))
-            await self.zk.ask(GetChildren(path, print))
-        await self.zk.ask(Exists("/c", print))
-        session = self.gateway._sessions[self.zk.session[0]]
-        self.zk.drop()
-        await until(lambda: session.program is None, "the program is away")
-        await self.other.ask(SetData("/a", b"1", -1))
-        await self.other.ask(Create("/b/x", b"", ACL, 0))
-        await until(lambda: len(session.watches.missed) == 2, "both events")
-        reads = len(self.cluster.requests)
-        await self.reconnect()
-        told = await self.set_watches(["/a", "/b"], ["/c"], ["/a", "/b"])
-        self.assertEqual(sorted(told), [(CHANGED, "/a"), (CHILD, "/b")])
-        self.assertEqual([type(each).__name__ for each in self.cluster.requests[reads:]], [])
-        await self.other.ask(Create("/c", b"", ACL, 0))
-        self.assertEqual(await self.zk.event(), (CREATED, "/c"))
-        await self.other.ask(SetData("/b", b"1", -1))
-        self.assertEqual(await self.zk.event(), (CHANGED, "/b"))
-        await self.no_event()
-
-    async def test_a_lost_ensemble(self) -> None:
-        """The program's connection ends, and it hears what it has missed."""
-        paths = [f"/{number}" for number in range(6)]
-        for path in paths:
-            await self.zk.ask(Create(path, b"", ACL, 0))
-            await self.zk.ask(GetData(path, print))
-            await self.zk.ask(GetChildren(path, print))
-        await self.zk.ask(Exists("/no", print))
-        for at in range(3):
-            self.cluster.cut(at)
-        await self.zk.ended()
-        self.other = await self.program(self.other.session)
-        await self.other.ask(SetData("/0", b"1", -1))
-        await self.other.ask(Create("/1/x", b"", ACL, 0))
-        await self.other.ask(Delete("/2", -1))
-        await self.reconnect()
-        told = await self.set_watches(paths, ["/no"], paths)
-        expected = [(CHANGED, "/0"), (CHILD, "/1"), (DELETED, "/2"), (DELETED, "/2")]
-        self.assertEqual(sorted(set(told)), sorted(set(expected)))
-        await self.other.ask(SetData("/3", b"1", -1))
-        self.assertEqual(await self.zk.event(), (CHANGED, "/3"))
-        await self.no_event()
-
-    async def test_a_gateway_that_remembers_nothing(self) -> None:
-        for path in ("/a", "/b"):
-            await self.zk.ask(Create(path, b"", ACL, 0))
-        told = await self.set_watches(["/a", "/gone"], ["/b", "/no"], ["/a"])
-        self.assertEqual(sorted(told), [(CREATED, "/b"), (DELETED, "/gone"), (CHANGED, "/a"), (CHILD, "/a")])
-        await self.other.ask(Create("/no", b"", ACL, 0))
-        self.assertEqual(await self.zk.event(), (CREATED, "/no"))
-
-    async def test_very_many(self) -> None:
-        """They are set some at a time, so that other programs have their turns."""
-        paths, counts = [f"/{number}" for number in range(20)], [0]
-        ask = UpstreamClient.ask
-
-        def count(client: UpstreamClient, request: Any, reply: Any) -> None:
-            if not counts[-1]:
-                asyncio.get_running_loop().call_soon(counts.append, 0)
-            counts[-1] += 1
-            ask(client, request, reply)
-
-        with (
-            mock.patch.object(program_connection, "WATCHES_AT_ONCE", 4),
-            mock.patch.object(UpstreamClient, "ask", count),
-        ):
-            self.assertEqual(await self.set_watches([], paths, []), [])
-        self.assertEqual((max(counts), sum(counts)), (4, 20))
-        await self.other.ask(Create(paths[-1], b"", ACL, 0))
-        self.assertEqual(await self.zk.event(), (CREATED, paths[-1]))
-
-    async def test_removed(self) -> None:
-        await self.zk.ask(Create("/a", b"", ACL, 0))
-        for kind, left in ((1, CHANGED), (2, CHILD), (3, 0)):
-            await self.zk.ask(GetData("/a", print))
-            await self.zk.ask(GetChildren("/a", print))
-            body = write_text("/a") + integer(kind)
-            self.assertEqual(await self.zk.ask_bytes(17, body), (0, b""))
-            self.assertEqual(await self.zk.ask_bytes(18, body), (0, b""))
-            self.assertEqual((await self.zk.ask_bytes(18, body))[0], NO_WATCHER)
-            self.assertEqual((await self.zk.ask_bytes(17, body))[0], NO_WATCHER)
-            await self.other.ask(SetData("/a", b"", -1))
-            await self.other.ask(Create(f"/a/{kind}", b"", ACL, 0))
-            if left:
-                self.assertEqual(await self.zk.event(), (left, "/a"))
-            await self.no_event()
-        self.assertEqual((await self.zk.ask_bytes(18, write_text("/a") + integer(9)))[0], BAD_ARGUMENTS)
-
-    async def test_one_that_is_left_behind_a_removal(self) -> None:
-        """It stays."""
-        await self.zk.ask(Create("/a", b"", ACL, 0))
-        await self.zk.ask(GetData("/a", print))
-        removal = self.zk.send_bytes(18, write_text("/a") + integer(2))
-        get = self.zk.send(GetData("/a", print))
-        self.assertEqual([(await self.zk.answer())[:2] for _ in range(2)], [(removal, 0), (get, 0)])
-        await self.other.ask(SetData("/a", b"1", -1))
-        self.assertEqual(await self.zk.event(), (CHANGED, "/a"))
-
-    async def test_lasting(self) -> None:
-        add = write_text("/a") + integer(0)
-        self.assertEqual(await self.zk.ask_bytes(106, add), (0, integer(0)))
-        self.assertEqual(await self.zk.ask_bytes(106, add), (0, integer(0)))
-        await self.other.ask(Create("/a", b"", ACL, 0))
-        for value in (b"1", b"2"):
-            await self.other.ask(SetData("/a", value, -1))
-        await self.other.ask(Create("/a/x", b"", ACL, 0))
-        told = [await self.zk.event() for _ in range(4)]
-        self.assertEqual(sorted(told), [(CREATED, "/a"), (CHANGED, "/a"), (CHANGED, "/a"), (CHILD, "/a")])
-        for at in range(3):
-            self.cluster.cut(at)
-        await self.zk.ended()
-        self.other = await self.program(self.other.session)
-        await self.reconnect()
-        self.assertEqual(await self.set_watches([], [], [], ["/a"], [], kind=105), [])
-        await self.other.ask(SetData("/a", b"3", -1))
-        self.assertEqual(await self.zk.event(), (CHANGED, "/a"))
-        self.assertEqual(await self.zk.ask_bytes(18, write_text("/a") + integer(4)), (0, b""))
-        await self.other.ask(SetData("/a", b"4", -1))
-        await self.no_event()
-        recursive = write_text("/a") + integer(1)
-        self.assertEqual((await self.zk.ask_bytes(106, recursive))[0], UNIMPLEMENTED)
-        self.assertEqual((await self.zk.ask_bytes(106, write_text("/a") + integer(7)))[0], BAD_ARGUMENTS)
-        again = bytes(8) + 3 * integer(0) + integer(1) + write_text("a") + integer(0)
-        self.assertEqual((await self.zk.ask_bytes(105, again))[0], BAD_ARGUMENTS)
-
-    async def test_lasting_at_once(self) -> None:
-        """Two requests for one that is refused are both refused; a removal finds one that is being left."""
-        body = write_text("/a") + integer(1)
-        for _ in range(2):
-            self.zk.send_bytes(106, body)
-        self.assertEqual([(await self.zk.answer())[1] for _ in range(2)], [UNIMPLEMENTED, UNIMPLEMENTED])
-        self.zk.send_bytes(106, write_text("/a") + integer(0))
-        self.zk.send_bytes(18, write_text("/a") + integer(4))
-        self.assertEqual([(await self.zk.answer())[1] for _ in range(2)], [0, 0])
-        await self.other.ask(Create("/a", b"", ACL, 0))
-        await self.no_event()
-
-
 class TestOneEnsemble(GatewayCase):
     ensembles = 1
-
-    async def test_a_recursive_watch(self) -> None:
-        zk, other = await self.program(), await self.program()
-        self.assertEqual(await zk.ask_bytes(106, write_text("/a") + integer(1)), (0, integer(0)))
-        await other.ask(Create("/a", b"", ACL, 0))
-        await other.ask(Create("/a/b", b"", ACL, 0))
-        self.assertEqual([await zk.event(), await zk.event()], [(CREATED, "/a"), (CREATED, "/a/b")])
 
     async def test_the_session_is_the_servers(self) -> None:
         zk = await self.program()

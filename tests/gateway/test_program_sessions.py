@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import socket
 import sys
 import tempfile
 from pathlib import Path
@@ -29,6 +30,7 @@ from tests.gateway.gateway_case import ACL, GatewayCase, RawProgram
 if sys.version_info >= (3, 11):
     from parkazoo.gateway import gateway as gateway_module
     from parkazoo.gateway import program_connection, program_replies, program_session
+    from parkazoo.gateway.gateway import Gateway, GatewayOptions
     from parkazoo.gateway.session_table import SessionTable
     from parkazoo.gateway.upstream import UpstreamClient
 
@@ -84,9 +86,39 @@ class TestSessions(SessionCase):
         self.assertEqual((await self.program(zk.session)).timeout_ms, 0)
         self.assertEqual(self.gateway._sessions, {})
 
+    async def test_a_look_at_the_sessions_that_fails(self) -> None:
+        """The log says so, and the next one goes on."""
+        zk = await self.holder(1)
+        with (
+            mock.patch.object(SessionTable, "sweep", side_effect=ZeroDivisionError) as sweep,
+            self.assertLogs("parkazoo.gateway.gateway", "WARNING") as logs,
+        ):
+            await until(lambda: sweep.call_count > 1, "it has failed twice")
+        (line,) = logs.output
+        self.assertIn("ZeroDivisionError", line)
+        self.assertEqual(await zk.ended(), b"")
+
     async def test_a_program_that_goes_away(self) -> None:
         (await self.holder(1)).drop()
         await until(lambda: not self.held(), "its ephemerals are gone")
+
+    async def test_one_that_is_not_read(self) -> None:
+        """It lives for as long as it says something."""
+        zk = await self.program(timeout_s=1)
+        connection = self.gateway._sessions[zk.session[0]].program
+        assert isinstance(connection, program_connection.ProgramConnection)
+        connection.pause_writing()
+        for _ in range(8):
+            zk.send_bytes(11, b"", -2)
+            await asyncio.sleep(0.2)
+        self.assertIn(zk.session[0], self.gateway._sessions)
+        connection.resume_writing()
+        for _ in range(8):
+            self.assertEqual((await zk.answer())[0], -2)
+        connection.pause_writing()
+        zk.send_bytes(11, b"", -2)
+        self.assertEqual(await zk.ended(), b"")
+        self.assertNotIn(zk.session[0], self.gateway._sessions)
 
     async def test_the_gateway_was_asleep(self) -> None:
         """What programs have said meanwhile has not been read yet."""
@@ -139,6 +171,33 @@ class TestSessions(SessionCase):
         self.assertEqual((await zk.ask(GetData("/a", None)))[0], b"")
         other.drop()
 
+    async def test_credentials(self) -> None:
+        """They are the session's alone, outlast the program's connection, and are not too many."""
+        zk, other = await self.program(), await self.program()
+        clients = [self.gateway._sessions[each.session[0]].client for each in (zk, other)]
+        for _ in range(2):
+            self.assertEqual(await zk.authenticate("digest", b"u:p"), 0)
+            self.assertEqual([each.auth_data for each in clients], [{("digest", "u:p")}, set()])
+            zk.drop()
+            zk = await self.program(zk.session)
+        with mock.patch.object(program_connection, "MOST_IDENTITIES", 2):
+            self.assertEqual([await zk.authenticate("digest", b"%d:p" % at) for at in range(2)], [0, -115])
+            self.assertEqual(await zk.ended(), b"")
+        zk = await self.program(zk.session)
+        self.assertEqual((await zk.authenticate("digest", b"u:p"), len(clients[0].auth_data)), (0, 2))
+
+    async def test_addresses(self) -> None:
+        """Of a host that has several, each has the port."""
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"127.0.0.{at}", 0)) for at in (1, 2)]
+        gateway = Gateway(GatewayOptions(self.cluster.hosts), self.table)
+        with mock.patch("socket.getaddrinfo", return_value=found):
+            await gateway.start("localhost", 0)
+        self.stack.push_async_callback(gateway.stop)
+        for at in (1, 2):
+            zk = RawProgram(*await asyncio.open_connection(f"127.0.0.{at}", gateway.port))
+            await zk.begin()
+            zk.drop()
+
     async def test_no_cluster(self) -> None:
         gateway = await self.started_gateway(self.table, hosts="127.0.0.1:1")
         with mock.patch.object(program_session, "START_S", 0.05):
@@ -185,7 +244,7 @@ class TestSessions(SessionCase):
             zk.write(CONNECT)
             self.assertEqual(await zk.ended(), b"")
         self.cluster.away.clear()
-        self.assertEqual((gateway._beginning, gateway._sessions, self.table._rows), ({}, {}, {}))
+        self.assertEqual((gateway._beginning, gateway._sessions, self.table.numbers), ({}, {}, []))
         await (await self.program(gateway=gateway)).ping()
 
     async def test_the_gateway_stops_while_a_session_is_closed(self) -> None:
@@ -293,16 +352,53 @@ class TestGateways(SessionCase):
             await zk.ask(Create(f"{path}/e", b"", ACL, 1))
         self.assertEqual((missing, self.held()), ([], EPHEMERALS))
 
-    async def test_a_gateway_that_was_there_first_does_not_end_it(self) -> None:
-        """It has read the row at its start, and nothing has changed in it since."""
+    async def test_a_row_that_is_written_while_another_gateway_begins(self) -> None:
+        """It has the session that its program needs, on one more ensemble, and keeps that."""
+        first, second = [await self.started_gateway(self.opened()) for _ in range(2)]
+        await self.holder()
+        zk = await self.program(gateway=first)
+        joined = next(iter(first._sessions[zk.session[0]].client.connections))
+        other = next(at for at, name in enumerate(self.cluster.names) if name != joined and self.held(at))
+        path = next(path for path in EPHEMERALS if path in self.held(other))
+        may_start, start = asyncio.Event(), UpstreamClient.start
+
+        async def late(client: UpstreamClient, timeout: float) -> None:
+            await may_start.wait()
+            await start(client, timeout)
+
+        zk.send(Create(f"{path}2", b"", ACL, 1))
+        with mock.patch.object(UpstreamClient, "start", late):
+            again = await self.raw(second)
+            again.write(bytes(Connect(0, 0, 600_000, *zk.session, False).serialize()))
+            await until(lambda: second._beginning, "it has read the row")
+            nodes = self.cluster.model.nodes
+            await until(lambda: f"{path}2" in map(logical, nodes[other]), "the first has made it")
+            zk.drop()
+            may_start.set()
+            self.assertEqual(await again.ended(), b"")
+        again = await self.program(zk.session, gateway=second)
+        self.assertEqual((await again.ask(Exists(f"{path}2", None))).ephemeralOwner, zk.session[0])
+        self.assertEqual(await again.ask(GetEphemerals("/")), [f"{path}2"])
+
+    async def test_the_one_that_goes_on_says_so(self) -> None:
+        """Nothing else has changed in its row, and the one before has ended."""
         with SessionTable(self.path) as before:
             gateway = await self.started_gateway(before)
             zk = await self.program(gateway=gateway)
             await gateway.stop()
-        first, table = self.opened(), self.opened()
+        other, table = self.opened(), self.opened()
         await self.program(zk.session, gateway=await self.started_gateway(table))
-        first.end_orphans(9999 * 600)
-        self.assertIsNotNone(table.find(zk.session[0]))
+        self.assertIsNotNone(other.find(zk.session[0]))
+        self.assertEqual(other._rows.marks, {zk.session[0]: table._mark})
+
+    async def test_one_that_is_let_go(self) -> None:
+        """Its row ends when nobody has gone on with it in time."""
+        zk = await self.program(timeout_s=600)
+        self.gateway._sessions[zk.session[0]].leave("for a test")
+        now_s = asyncio.get_running_loop().time()
+        for later_s, left in ((10, zk.session[:1]), (1200, zk.session[:1]), (1220, ())):
+            self.table.sweep(now_s + later_s)
+            self.assertEqual(self.table.numbers, [*left])
 
     async def test_a_table_that_cannot_be_written(self) -> None:
         """The session goes on, and the log says once what that costs. Later there is space."""
@@ -320,7 +416,9 @@ class TestGateways(SessionCase):
         self.assertIn("a restart of the gateway expires session", line)
         await self.check_holds(zk)
         session = gateway._sessions[zk.session[0]]
-        await until(lambda: table._rows[zk.session[0]].client_id == session.client.client_id, "the row is there")
+        await until(
+            lambda: table._rows.rows[zk.session[0]].client_id == session.client.client_id, "the row is there"
+        )
 
     async def test_servers_that_grant_more(self) -> None:
         """The row is there for as long as the program may stay away."""
@@ -328,7 +426,7 @@ class TestGateways(SessionCase):
         gateway = await self.started_gateway(table)
         with mock.patch.object(UpstreamClient, "granted_timeout_s", 4.0):
             zk = await self.program(gateway=gateway, timeout_s=1)
-            self.assertEqual((zk.timeout_ms, table._rows[zk.session[0]].timeout_ms), (4000, 4000))
+            self.assertEqual((zk.timeout_ms, table._rows.rows[zk.session[0]].timeout_ms), (4000, 4000))
 
 
 class TestWrongPrograms(GatewayCase):
@@ -437,6 +535,19 @@ class TestWrongPrograms(GatewayCase):
         await until(lambda: connection._is_paused, "it is not read any more")
         self.assertEqual(len(connection._row), program_connection.MOST_UNANSWERED)
         zk.drop()
+
+    async def test_large_requests(self) -> None:
+        """Few of them wait for their answers in the gateway's memory; each is answered."""
+        zk = await self.program()
+        await zk.ask(Create("/a", b"", ACL, 0))
+        (connection,) = self.gateway._connections
+        sizes: list[int] = []
+        self.cluster.strike = lambda session, ensemble: sizes.append(connection._row.size)
+        sent = [zk.send(SetData("/a", bytes(900_000), -1)) for _ in range(20)]
+        for xid in sent:
+            self.assertEqual((await zk.answer())[:2], (xid, 0))
+        self.assertLess(max(sizes), program_connection.MOST_UNANSWERED_BYTES + 1_000_000)
+        self.assertEqual((connection._row.size, connection._is_paused), (0, False))
 
     async def test_one_that_asks_much_at_once(self) -> None:
         """All is answered in the order in which it came, and never is more under way."""
