@@ -415,7 +415,7 @@ class AsyncCalls:
 
     def transaction(self) -> AsyncTransaction:
         """Returns a transaction of one ensemble; ``async with`` commits it."""
-        return AsyncTransaction(self.chroot, self.default_acl, self._ask)
+        return AsyncTransaction(self)
 
 
 def plain(watch: Watch | None) -> Watch | None:

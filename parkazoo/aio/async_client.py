@@ -212,6 +212,8 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites, AsyncShar
         assert self._session is not None
         self._session.abandon(ConnectionClosedError("its event loop was closed before the client was stopped"))
         self._cleanups.clear()  # they will never end
+        self._changes.clear()
+        self.listings.forget()
         self._runtime.move_to(asyncio.get_running_loop())
         self._have_ended()
 
@@ -435,6 +437,7 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites, AsyncShar
             if self.monitor is not None:
                 self.monitor.tell(monitoring.StateChanged(before, self.state, ensemble))
             if self.state == KazooState.LOST:
+                self.session_number += 1  # now: an answer from before the end may wake its task only later
                 self.lose()
             self._runtime.call(partial(self._tell, self.state, list(self._listeners)))
         if state in FINAL_STATES:

@@ -24,6 +24,7 @@ from parkazoo.engine.deferred.as_given import (
 )
 from parkazoo.engine.deferred.lanes import Lane, Lanes
 from parkazoo.engine.deferred.marker import DISCONNECTED, PAUSE_S
+from parkazoo.engine.deferred.naming import Naming
 from parkazoo.engine.deferred.own_operations import OwnOperations
 from parkazoo.engine.deferred.writes import PENDING, Write, directory_of
 from parkazoo.errors import DeferredError
@@ -88,6 +89,7 @@ class AsyncDeferred:
         whole = None if guard is None else prefixed(client.chroot, guard)
         self._lanes = Lanes(own, skips, whole, linger_s, self._tell)
         self._waiters: set[asyncio.Future[None]] = set()
+        self._naming = Naming(self._lanes)
         self._guarded: int | None = None
         self._issued = 0
 
@@ -131,13 +133,13 @@ class AsyncDeferred:
         self._issued += 1
         if not self._issued % WRITES_A_TURN:
             await asyncio.sleep(0)
-        if self.pending >= self._max_pending:
-            await self.until(lambda: self.pending < self._max_pending)
-        directory = directory_of(request.path)
-        lane = self._lanes.of.get(directory) or await self._find_lane(directory, request.path)
+        directory, lanes = directory_of(request.path), self._lanes
         ticket = AsyncTicket(request, size, self)
-        verify_taken(self._lanes, self._lanes.enter(lane.put, directory, ticket))
-        return ticket
+        while True:
+            lane = lanes.of.get(directory) or await self._find_lane(directory, request.path)
+            if verify_taken(lanes, lanes.enter(lanes.put, lane, directory, ticket, self._max_pending)):
+                return ticket
+            await self.until(lambda: self.pending < self._max_pending)
 
     async def _find_lane(self, directory: str, path: str) -> Lane:
         """:param path: of a write in the directory."""
@@ -191,8 +193,15 @@ class AsyncDeferred:
         :raises DeferredError: it names each write since the last barrier that is not done.
         """
         self._client.verify_here()
-        await self._until_issued()
-        if bad := self._bad():
+        waiting = self._naming.begin(asyncio.current_task())
+        try:
+            await self._until_issued()
+        except BaseException:  # it is cancelled
+            self._naming.give_up(waiting)
+            raise
+        bad = self._naming.bad(waiting)
+        self._naming.name(bad, waiting)
+        if bad:
             raise error_of(bad, self._client.unchroot)
 
     async def _until_issued(self) -> None:
@@ -217,11 +226,6 @@ class AsyncDeferred:
         for each in self._waiters:
             if not (each.done() or each.get_loop().is_closed()):
                 each.set_result(None)
-
-    def _bad(self) -> list[Write]:
-        """Returns the writes that have ended badly, and that no error has named; they are named now."""
-        bad, self._lanes.bad = [*dict.fromkeys(self._lanes.bad)], []
-        return bad
 
     # ---- the end -----------------------------------------------------------------------------------
 
@@ -250,12 +254,14 @@ class AsyncDeferred:
         self._lanes.flush()
 
     def give_up(self) -> None:
-        """Gives up pending writes, and logs them."""
+        """Gives up pending writes, and logs them. A barrier names them all the same, if one waits or comes."""
+        if self not in self._client._deferred:  # it was closed, or given up, before
+            return
         if self.pending:
             why = ConnectionClosedError("nobody waits for it any longer")
             self._lanes.enter(self._lanes.end, why)
             self._tell()
-        if bad := self._bad():
+        if bad := self._naming.unheard():
             self._client.logger.error(
                 "Not done, and no barrier has said so: %s", error_of(bad, self._client.unchroot)
             )

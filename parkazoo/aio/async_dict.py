@@ -9,17 +9,19 @@ from types import TracebackType
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
-from kazoo.exceptions import ConnectionClosedError
+from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, NoAuthError
 from kazoo.protocol.states import KazooState
 
-from parkazoo.aio.dict_keeper import DictKeeper, KeptClient
-from parkazoo.aio.dict_writer import DictWriter
+from parkazoo.aio.dict_entries import DictEntries, KeptClient
+from parkazoo.aio.dict_keeper import DictKeeper
 from parkazoo.aio.recipe.async_once import AsyncOnce
-from parkazoo.kazoo_private import Create
-from parkazoo.protocol.asking import prefixed
-from parkazoo.protocol.reserved import refusal
+from parkazoo.structures.entry_directories import EntryDirectories
+from parkazoo.structures.keys import name_of
 from parkazoo.structures.local_copy import Entry
+from parkazoo.structures.policies import Policy, Watch
 from parkazoo.structures.values import Serializer, Values
+from parkazoo.structures.views import Copied
+from parkazoo.structures.writing import Writer, verify_version
 from parkazoo.wire.member import FINAL_STATES
 
 _RAISES: Any = object()
@@ -37,7 +39,7 @@ class KeyChange(NamedTuple):
     version: int | None
 
 
-class AsyncDistributedDict(Mapping[str, Any]):
+class AsyncDistributedDict(Copied):
     """Shares a dict of the values below one directory with all processes that open the same path.
 
     ``async with client.DistributedDict("/settings") as d:`` reads everything, and keeps that copy up to date by
@@ -47,41 +49,59 @@ class AsyncDistributedDict(Mapping[str, Any]):
         await d.set("hello", "world")
         async for key, old, new, version in d.changes(): ...
 
-    Znodes, promises and errors are those of :class:`parkazoo.structures.distributed_dict.DistributedDict` with
-    ``Watch()`` and without shards, which may use the same path. A write that is cancelled may be done, or be done
-    later, but never twice. Made by :meth:`ParKazooClient.DistributedDict`.
+    :meth:`refresh` and :meth:`snapshot` ask the servers. Znodes, promises and errors are those of
+    :class:`parkazoo.structures.distributed_dict.DistributedDict` with ``Watch()``, which may use the same path. A
+    write that is cancelled may be done, or be done later, but never twice. Made by
+    :meth:`ParKazooClient.DistributedDict`.
     """
 
     def __init__(
-        self, client: KeptClient, once: AsyncOnce, path: str, serializer: Serializer | None, ephemeral: bool
+        self,
+        client: KeptClient,
+        once: AsyncOnce,
+        path: str,
+        refresh: Policy | None,
+        serializer: Serializer | None,
+        shards: int,
+        ephemeral: bool,
     ) -> None:
-        if not isinstance(path, str):
-            raise TypeError("Invalid type for 'path' (string expected)")
-        if serializer is not None and not (hasattr(serializer, "dumps") and hasattr(serializer, "loads")):
-            raise TypeError(f"serializer must have dumps and loads, as json, not be {serializer!r}")
-        if not isinstance(ephemeral, bool):
-            raise TypeError(f"ephemeral must be True or False, not {ephemeral!r}")
-        path = "/" + path.strip("/")
-        if path == "/":
-            raise ValueError("the root cannot be a dictionary: it has znodes of ZooKeeper's own")
-        if (error := refusal(Create(prefixed(client.chroot, path), b"", (), 0))) is not None:
-            raise error
-        self.path = path
+        refresh = Watch() if refresh is None else refresh
+        if not isinstance(refresh, Policy):
+            raise TypeError(f"refresh must be a policy, such as Watch(), not {refresh!r}")
+        if not isinstance(refresh, Watch):
+            raise ValueError(
+                f"refresh must be Watch(), not {refresh!r}: reads do not wait; refresh() and snapshot() do"
+            )
+        directories = EntryDirectories(client.chroot, path, shards)
+        self.path = directories.path
         self._client = client
+        self._raises = refresh.raises
         self._values = Values(serializer)
         self._hearers: WeakSet[Changes] = WeakSet()
-        self._keeper = DictKeeper(client, path, self._tell)
-        self._writer = DictWriter(client, once, self._keeper, path, ephemeral)
+        self._entries = DictEntries(client, once, directories, self._tell)
+        self._copy, self._run = self._entries.copy, self._entries.run
+        self._reader = self._entries.reader
+        self._writer = Writer(client, self._reader, ephemeral, lambda: None)  # watches tell of it
+        self._keeper = DictKeeper(self._entries)
         self._is_open = False
 
     async def __aenter__(self) -> AsyncDistributedDict:
-        """Reads everything.
+        """Reads everything. Where that fails, or is cancelled, it can be opened again.
 
-        :raises ValueError: the directory was made with shards. :raises: the errors of a read.
+        :raises ValueError: the directory was made with another number of shards. :raises RuntimeError: it is open.
+        :raises: the errors of a read.
         """
-        await self._writer.verify()
-        await self._keeper.start()
+        if self._is_open:
+            raise RuntimeError(f"the dictionary of {self.path} is open")
         self._is_open = True
+        self._keeper = DictKeeper(self._entries)
+        self._reader.is_verified = False
+        try:
+            await self._run(self._reader.verify())
+            await self._keeper.start()
+        except BaseException:
+            self._close()
+            raise
         self._client.add_listener(self._state_changed)
         self._client._ends[self._client_ended] = None
         return self
@@ -90,6 +110,9 @@ class AsyncDistributedDict(Mapping[str, Any]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Forgets the watches, and ends :meth:`changes`. Reads answer from the last copy; entries stay."""
+        self._close()
+
+    def _close(self) -> None:
         self._is_open = False
         self._client.remove_listener(self._state_changed)
         self._client._ends.pop(self._client_ended, None)
@@ -111,35 +134,69 @@ class AsyncDistributedDict(Mapping[str, Any]):
         return self.get_with_version(key)[0]
 
     def __contains__(self, key: object) -> bool:
-        return key in self._keeper.copy.entries
+        return isinstance(key, str) and key in self._kept()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._keeper.copy.entries))
+        return iter(list(self._kept()))
 
     def __len__(self) -> int:
-        return len(self._keeper.copy.entries)
+        return len(self._kept())
 
     def __repr__(self) -> str:
-        return f"DistributedDict({self.path!r}, {self._values.shown(self._keeper.copy.entries)})"
+        return f"DistributedDict({self.path!r}, {self._values.shown(self._copy.entries)})"
+
+    def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:
+        return self.copy() | dict(other) if isinstance(other, Mapping) else NotImplemented
+
+    def __ror__(self, other: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(other) | self.copy() if isinstance(other, Mapping) else NotImplemented
 
     def copy(self) -> dict[str, Any]:
         """Returns all items as a dict."""
-        return {key: self._values.value_of(key, entry) for key, entry in self._keeper.copy.entries.items()}
+        return {key: self._values.value_of(key, entry) for key, entry in self._kept().items()}
 
     def get_with_version(self, key: str) -> tuple[Any, int]:
         """Returns the value and the version of its znode, for :meth:`compare_and_set`.
 
-        :raises KeyError: the key does not exist.
+        :raises KeyError: the key does not exist. :raises NoAuthError: it may not be read.
         """
-        entry = self._keeper.copy.entries[key]
+        if (entry := self._kept().get(key)) is None:
+            if isinstance(key, str):
+                number, path = self._entries.place(key)
+                if key in self._copy.unreadable[number]:
+                    raise NoAuthError(path)
+            raise KeyError(key)
         return self._values.value_of(key, entry), entry.version
+
+    def _kept(self) -> dict[str, Entry]:
+        """Returns the copy, for a read.
+
+        :raises ConnectionLoss: it is not kept up to date, with ``Watch(raises=True)``.
+        """
+        if self._raises and not self._keeper.is_kept:
+            raise ConnectionLoss(f"{self.path}: the copy is stale")
+        return self._copy.entries
+
+    async def refresh(self) -> None:
+        """Reads everything now. A failed read leaves the copy as it is."""
+        await self._run(self._reader.fetch_all())
+
+    async def snapshot(self) -> dict[str, Any]:
+        """Returns all items as they were at one moment after this call began. It asks the servers.
+
+        See :meth:`parkazoo.structures.distributed_dict.DistributedDict.snapshot`.
+
+        :raises RuntimeError: the entries changed in each of ten reads.
+        """
+        entries = await self._run(self._reader.snapshot())
+        return {key: self._values.value_of(key, entry) for key, entry in entries.items()}
 
     @property
     def is_stale(self) -> bool:
         """Returns whether the copy may lack changes.
 
-        It may if its ensemble is not connected, if everything has not been read again yet, or if the client is
-        reading a change.
+        It may if an ensemble that has entries is not connected, if everything has not been read again yet, or if
+        the client is reading a change.
         """
         return self._keeper.is_stale
 
@@ -151,23 +208,29 @@ class AsyncDistributedDict(Mapping[str, Any]):
         :raises OutcomeUnknown: the session ended before the answer. :raises TypeError: the key is no str, or the
             serializer does not take the value. :raises ValueError: they are too large.
         """
-        await self._writer.put({key: self._raw(key, value)})
+        await self._run(self._writer.put({key: self._raw(key, value)}))
 
     async def update(self, other: Any = (), /, **values: object) -> None:
-        """Sets several entries, as a dict's, in one transaction for each 512 KiB.
+        """Sets several entries, as a dict's, in one transaction for each shard and 512 KiB.
 
         :raises PartlyDoneError: some transactions were done, and one was not; it names the keys.
         :raises OutcomeUnknown: the first transaction may have been done; nothing else was.
         """
         new = dict(other, **values)
-        await self._writer.put({key: self._raw(key, value) for key, value in new.items()})
+        if raws := {key: self._raw(key, value) for key, value in new.items()}:
+            await self._run(self._writer.put(raws))
+
+    async def clear(self) -> None:
+        """Deletes the present entries. Transactions and errors are as of :meth:`update`."""
+        await self._run(self._writer.clear())
 
     async def delete(self, key: str) -> None:
         """Deletes an entry.
 
         :raises KeyError: the key does not exist.
         """
-        if not await self._writer.drop(key):
+        name_of(key)
+        if not await self._run(self._writer.drop(key)):
             raise KeyError(key)
 
     async def pop(self, key: str, default: Any = _RAISES) -> Any:
@@ -175,26 +238,28 @@ class AsyncDistributedDict(Mapping[str, Any]):
 
         See :meth:`parkazoo.structures.distributed_dict.DistributedDict.pop`.
         """
-        while (entry := await self._keeper.fetch(key)) is not None:
-            value = self._values.value_of(key, entry)  # an error of the serializer deletes nothing
-            if (is_dropped := await self._writer.drop(key, entry.version)) is False:
-                break
-            if is_dropped:
-                return value
+        name_of(key)
+        if (found := await self._run(self._writer.take(key, self._values.value_of))) is not None:
+            return found[0]
         if default is _RAISES:
             raise KeyError(key)
         return default
+
+    async def popitem(self) -> tuple[str, Any]:
+        """Deletes any entry, as :meth:`pop`.
+
+        :raises KeyError: there is none.
+        """
+        if (found := await self._run(self._writer.take_any(self._values.value_of))) is not None:
+            return found
+        raise KeyError(f"{self.path} is empty")
 
     async def setdefault(self, key: str, default: object = None) -> Any:
         """Returns the value, making it if the key does not exist; if several processes do so, one of them makes
         it.
         """
-        raw = self._raw(key, default)
-        while True:
-            if await self._writer.add(key, raw):
-                return self._values.value_of(key, Entry(raw, 0, None, 0, 0))
-            if (entry := await self._keeper.fetch(key)) is not None:
-                return self._values.value_of(key, entry)
+        entry = await self._run(self._writer.set_default(key, self._raw(key, default)))
+        return self._values.value_of(key, entry)
 
     async def compare_and_set(self, key: str, version: int | None, value: object) -> bool:
         """Sets an entry if it still has that version; returns whether it did. If not, it has read the entry.
@@ -203,19 +268,13 @@ class AsyncDistributedDict(Mapping[str, Any]):
             and is made with version 0.
         """
         raw = self._raw(key, value)
-        if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
-            raise TypeError(f"version must be a whole number or None, not {version!r}")
-        if version is not None and not 0 <= version < 1 << 31:
-            raise ValueError(f"version must be one of get_with_version, not {version!r}")
-        is_done = await (self._writer.add(key, raw) if version is None else self._writer.swap(key, version, raw))
-        if not is_done:
-            await self._keeper.fetch(key)
-        return is_done
+        verify_version(version)
+        return await self._run(self._writer.compare_and_set(key, version, raw))
 
     def _raw(self, key: str, value: object) -> bytes:
-        self._keeper.place(key)  # raises for a key that is no str
+        name_of(key)
         raw = self._values.raw_of(key, value)
-        self._writer.verify_size(key, raw)
+        self._writer.verify(key, raw)
         return raw
 
     # ---- changes -----------------------------------------------------------------------------------
@@ -240,7 +299,7 @@ class AsyncDistributedDict(Mapping[str, Any]):
 
         :raises ValueError: its value cannot be read.
         """
-        now = self._keeper.copy.entries.get(key)
+        now = self._copy.entries.get(key)
         if before is now:
             return None
         new = None if now is None else self._values.value_of(key, now)
@@ -308,13 +367,21 @@ class AsyncSharing(KeptClient):
     _once: AsyncOnce
 
     def DistributedDict(
-        self, path: str, serializer: Serializer | None = json, ephemeral: bool = False
+        self,
+        path: str,
+        refresh: Policy | None = None,
+        serializer: Serializer | None = json,
+        shards: int = 1,
+        ephemeral: bool = False,
     ) -> AsyncDistributedDict:
         """Returns a dict of the values below `path` that processes share; ``async with`` opens it.
 
+        :param refresh: Watch() or Watch(raises=True): reads answer from the copy, and do not wait.
         :param serializer: an object with ``dumps`` and ``loads``; None: values are bytes.
+        :param shards: 1 to 4096: the number of directories below `path`, spread over all ensembles. All processes
+            must give the same number.
         :param ephemeral: end an entry with the session of the client that wrote it last.
-        :raises ValueError: the path is the root.
+        :raises ValueError: the path is the root, or `refresh` is another policy.
         :raises BadArgumentsError: the path is reserved for ParKazoo.
         """
-        return AsyncDistributedDict(self, self._once, path, serializer, ephemeral)
+        return AsyncDistributedDict(self, self._once, path, refresh, serializer, shards, ephemeral)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import ref
 
+from parkazoo.aio.future_reply import FutureReply
 from parkazoo.kazoo_private import RolledBackError, RuntimeInconsistency, Transaction
 from parkazoo.protocol import asking
-from parkazoo.protocol.steps import Request
+from parkazoo.protocol.once import Once
 from parkazoo.types import ACLs
 from parkazoo.types.client import TransactionResult
+
+if TYPE_CHECKING:
+    from parkazoo.aio.async_calls import AsyncCalls
 
 BESIDE = (RolledBackError, RuntimeInconsistency)  # another operation of the transaction has failed
 
@@ -24,16 +28,13 @@ class AsyncTransaction:
     :ivar results: of each operation, after a commit. :ivar committed: ZooKeeper has committed it.
     """
 
-    def __init__(
-        self, chroot: str, default_acl: ACLs | None, ask: Callable[[Request], asyncio.Future[Any]]
-    ) -> None:
+    def __init__(self, client: AsyncCalls) -> None:
+        self.client = client
         self.operations: list[Any] = []
         self.results: list[TransactionResult] = []
         self.committed = False
-        self._chroot = chroot
-        self._default_acl = default_acl
-        self._ask = ask
-        self._commit: asyncio.Future[list[TransactionResult]] | None = None
+        self._chroot = client.chroot
+        self._last: ref[AwaitedCommit | Once] | None = None
 
     def create(
         self,
@@ -46,7 +47,7 @@ class AsyncTransaction:
         """Adds a create."""
         if value is None:
             raise TypeError("Invalid type for 'value' (must be a byte string)")
-        acl = self._default_acl or None if acl is None else acl
+        acl = self.client.default_acl or None if acl is None else acl
         self._add(asking.create(self._chroot, path, value, acl, ephemeral, sequence, False, False))
 
     def delete(self, path: str, version: int = -1) -> None:
@@ -70,12 +71,13 @@ class AsyncTransaction:
     def _verify_open(self) -> None:
         if self.committed:
             raise ValueError("Transaction already committed")
-        if self._commit is not None and not self._commit.done():
+        commit = None if self._last is None else self._last()
+        if commit is not None and not commit.is_over:
             raise ValueError("Transaction is being committed")
 
     async def commit(self) -> list[TransactionResult]:
         """Commits. After a failure it can be changed and committed again; after a ConnectionLoss it may have been
-        done.
+        done. If it is cancelled, it is being committed until there is an answer.
 
         :returns: the result of each operation, or its error.
         :raises ValueError: it has been committed, or is just being.
@@ -85,21 +87,24 @@ class AsyncTransaction:
 
     def commit_async(self) -> asyncio.Future[list[TransactionResult]]:
         """See :meth:`commit`."""
-        return self._commit_by(lambda operations: self._ask(Transaction(operations)))
+        future: asyncio.Future[list[TransactionResult]] = self.client._new_future()
+        commit = AwaitedCommit(self, future)
+        self.begin_commit(commit)
+        self.client._call(Transaction(list(self.operations)), commit)
+        return future
 
-    def _commit_by(
-        self, issue: Callable[[list[Any]], asyncio.Future[list[TransactionResult]]]
-    ) -> asyncio.Future[list[TransactionResult]]:
-        """Commits by another request than a transaction's."""
+    def begin_commit(self, commit: AwaitedCommit | Once) -> None:
+        """
+        :param commit: whose end is the commit's, whether its caller still waits or not. It has ended, too, when
+            nothing refers to it.
+        :raises ValueError: it has been committed, or is just being.
+        """
         self._verify_open()
-        self._commit = issue(list(self.operations))
-        self._commit.add_done_callback(self._note)
-        return self._commit
+        self._last = ref(commit)
 
-    def _note(self, commit: asyncio.Future[list[TransactionResult]]) -> None:
-        if not commit.cancelled() and commit.exception() is None:
-            self.results = commit.result()
-            self.committed = not (self.results and isinstance(self.results[0], Exception))  # then all are
+    def answered(self, results: list[TransactionResult]) -> None:
+        self.results = results
+        self.committed = not (results and isinstance(results[0], Exception))  # then all are
 
     async def __aenter__(self) -> AsyncTransaction:
         return self
@@ -114,3 +119,26 @@ class AsyncTransaction:
                     raise each
             if failed:
                 raise failed[0]
+
+
+class AwaitedCommit(FutureReply):
+    """Tells the transaction, too, whether its caller still waits or not.
+
+    :ivar is_over: there is an answer.
+    """
+
+    __slots__ = ("__weakref__", "_transaction", "is_over")
+
+    def __init__(self, transaction: AsyncTransaction, future: asyncio.Future[Any]) -> None:
+        super().__init__(future)
+        self.is_over = False
+        self._transaction = transaction
+
+    def set(self, value: Any = None) -> None:
+        self.is_over = True
+        self._transaction.answered(value)
+        super().set(value)
+
+    def set_exception(self, exception: Exception) -> None:
+        self.is_over = True
+        super().set_exception(exception)

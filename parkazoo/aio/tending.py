@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from parkazoo.aio.async_calls import AsyncCalls
@@ -56,6 +57,14 @@ class Tending(AsyncCalls):
             await self.exists("/")
         return self._session.roster.cluster_map
 
+    def hear_others(self) -> None:
+        """Reads from now on show what other clients have done until now, on each ensemble.
+
+        A recipe calls it when another client has let it go on.
+        """
+        if self._session is not None and self._session.driver is not None:
+            self._session.driver.context.past.distrust()
+
     def wake(self) -> None:
         """The session has changed, or one of its members."""
         for change in self._changes:
@@ -92,7 +101,10 @@ class Tending(AsyncCalls):
     async def finish(self, work: Coroutine[Any, Any, T]) -> T | None:
         """Does such work, and waits for it. None if the client does not run."""
         task = self.own(work)
-        return None if task is None else await asyncio.shield(task)
+        if task is None:
+            return None
+        done: T = await answer(task)
+        return done
 
     async def cleaned(self) -> None:
         """Waits for the cleanups, at the end of the session."""
@@ -103,8 +115,16 @@ class Tending(AsyncCalls):
 async def answer(issued: asyncio.Future[T]) -> T:
     """Waits for what may leave something behind. A cancellation does not reach it."""
     issued.add_done_callback(look)
-    await asyncio.wait([issued])
+    if not issued.done():
+        ended: asyncio.Future[None] = issued.get_loop().create_future()
+        issued.add_done_callback(partial(_end, ended))
+        await ended  # asyncio.wait takes more memory; shield, from 3.14 on, logs what follows a cancellation
     return issued.result()
+
+
+def _end(ended: asyncio.Future[None], _: object) -> None:
+    if not ended.done():
+        ended.set_result(None)
 
 
 def look(issued: asyncio.Future[Any]) -> None:

@@ -11,7 +11,9 @@ from functools import partial
 from typing import Any
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
 from kazoo.recipe.cache import TreeCache
+from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
 from parkazoo import ParKazooClient
 from tests.aio import aio_case
@@ -86,6 +88,72 @@ class BesideCase(unittest.IsolatedAsyncioTestCase):
                 await until(lambda: theirs.get("x") == 4, "they see it")
                 self.assertEqual((await self.in_thread(theirs.pop, "x"), await ours.pop("x", None)), (4, None))
             await self.in_thread(theirs.close)
+
+    async def both_dictionaries(self, path: str, **options: Any) -> list[Any]:
+        """Ours, and theirs in a thread, whose calls may be awaited too."""
+        ours = await self.enterAsyncContext(self.zk.DistributedDict(path, **options))
+        theirs = await self.in_thread(self.other.DistributedDict, path, **options)
+        self.addAsyncCleanup(self.in_thread, theirs.close)
+
+        class Awaited:
+            def __getattr__(_, name: str) -> Any:
+                return partial(self.in_thread, getattr(theirs, name))
+
+        return [(ours, ours), (theirs, Awaited())]
+
+    async def test_values_that_cannot_be_read(self) -> None:
+        """An update writes them with the others; whoever would read one deletes nothing."""
+        if not isinstance(self.other, ParKazooClient):
+            self.skipTest("kazoo has none")
+        for shards in (1, 3):
+            path = f"/unread-{shards}"
+            for copy, calls in await self.both_dictionaries(path, shards=shards):
+                await calls.update({str(number): 0 for number in range(9)})
+                paths = {key: copy._entries.place(key)[1] for key in copy}
+                for key in "258":
+                    await self.zk.set(paths[key], b"{")
+                await until(lambda: repr(copy).count("<cannot be read>") == 3, "it has come")  # noqa: B023
+                for call in (partial(calls.pop, "2"), partial(calls.setdefault, "2", 1), calls.snapshot):
+                    with self.assertRaisesRegex(ValueError, "'[258]': the serializer cannot read"):
+                        await call()
+                with self.assertRaisesRegex(ValueError, "'[258]': the serializer cannot read"):
+                    copy.copy()
+                self.assertEqual((await self.zk.get(paths["2"]))[0], b"{")
+                with self.assertRaisesRegex(TypeError, "'4': the serializer does not take"):
+                    await calls.update({"3": 1, "4": object(), "5": 1})
+                self.assertEqual(copy["3"], 0)
+                await calls.update({"1": 1, "2": 1, "new": 1, "5": 1})
+                expected = {**dict.fromkeys("03467", 0), **dict.fromkeys(["1", "2", "new", "5"], 1)}
+                self.assertEqual({key: copy[key] for key in copy if key != "8"}, expected)
+                await calls.clear()
+                self.assertEqual(await calls.snapshot(), {})
+
+    async def test_entries_that_may_not_be_read(self) -> None:
+        """They are written with the others, those of another session too."""
+        if not isinstance(self.other, ParKazooClient):
+            self.skipTest("kazoo has none")
+        hidden = [make_acl("world", "anyone", write=True, admin=True)]
+        strangers = partial(self.in_thread, self.other.create), self.zk.create
+        for is_ephemeral in (False, True):
+            path = f"/hidden-{is_ephemeral}"
+            both = await self.both_dictionaries(path, ephemeral=is_ephemeral)
+            for (copy, calls), create in zip(both, strangers, strict=True):
+                await calls.update(a=0, c=0)
+                await create(f"{path}/b", b"0", hidden)
+                await create(f"{path}/d", b"0", ephemeral=True)
+                await until(lambda: len(copy) == 3 and not copy.is_stale, "they have come")  # noqa: B023
+                with self.assertRaises(NoAuthError):
+                    copy["b"]
+                async with asyncio.timeout(DEADLINE_S):
+                    await calls.update({"a": 1, "b": 1, "d": 1})
+                if not is_ephemeral:  # a copy would not be seen to change
+                    with self.assertRaises(NoAuthError):
+                        copy["b"]
+                await self.zk.set_acls(f"{path}/b", OPEN_ACL_UNSAFE)
+                for key in "abd":
+                    data, stat = await self.zk.get(f"{path}/{key}")
+                    self.assertEqual((data, bool(stat.ephemeralOwner)), (b"1", is_ephemeral))
+                await calls.clear()
 
     async def test_locks(self) -> None:
         """They exclude each other, and queue up behind each other."""

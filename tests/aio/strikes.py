@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 from unittest import mock
 
+from kazoo.exceptions import ConnectionClosedError
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from parkazoo.kazoo_private import Create, Delete
@@ -22,14 +23,16 @@ Work = Coroutine[Any, Any, Any]
 class Strike:
     """What happens at one suspension.
 
-    :param name: `cancel`, `lost` (before the effect), `swallowed` (the answer, behind the effect), `expired`; with
-        `behind`, when the answer has come, before the coroutine wakes; with `and cancel`, that too.
+    :param name: `cancel`, `lost` (before the effect), `swallowed` (the answer, behind the effect; `and ended`: the
+        session is, too), `expired`, `stopped` (and started again); with `behind`, when the answer has come, before
+        the coroutine wakes; with `and cancel`, that too.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.is_behind = "behind" in name
         self.cancels = "cancel" in name
+        self.may_raise = (ConnectionClosedError,) * ("stopped" in name)
 
     def __call__(self, case: StrikeCase, task: asyncio.Task[Any]) -> None:
         cluster, loop = case.cluster, asyncio.get_running_loop()
@@ -37,12 +40,14 @@ class Strike:
             cluster.cut(0)
         if "expired" in self.name:
             cluster.expire(0)
+        if "stopped" in self.name:
+            case.restarting = asyncio.create_task(case.restart())
         if "swallowed" in self.name:
             cluster.mute = {0}
 
             def cut() -> None:
                 cluster.mute = set()
-                cluster.cut(0)
+                (cluster.expire if "ended" in self.name else cluster.cut)(0)
 
             loop.call_later(SOON_S, cut)
         if self.name.startswith("cancel"):
@@ -63,8 +68,11 @@ STRIKES = tuple(
         "expired",
         "expired behind",
         "expired and cancel",
+        "stopped",
+        "stopped and cancel",
     )
 )
+ENDED = Strike("swallowed and ended"), Strike("swallowed and ended and cancel")
 
 
 @types.coroutine
@@ -98,6 +106,7 @@ class StrikeCase(AioCase):
     """Has one ensemble, whose client is struck; the rest of the world is in the model."""
 
     ensembles = 1
+    restarting: asyncio.Task[None] | None = None
 
     async def asyncSetUp(self) -> None:
         await super().asyncSetUp()
@@ -105,6 +114,10 @@ class StrikeCase(AioCase):
         short.start()
         self.addCleanup(short.stop)
         self.zk = await self.started(timeout=4)
+
+    async def restart(self) -> None:
+        await self.zk.stop()
+        await self.zk.start()
 
     def put(self, path: str, data: bytes = b"") -> None:
         """Another program makes a znode."""
@@ -119,6 +132,8 @@ class StrikeCase(AioCase):
 
     def left(self) -> list[str]:
         """What the client holds that it should not."""
+        if self.restarting is not None and not self.restarting.done():
+            return ["a client that is started again"]
         session = self.zk._session
         assert session is not None and session.driver is not None and session.watching is not None
         left: list[str] = []
@@ -168,9 +183,13 @@ class StrikeCase(AioCase):
                     await until(task.done, f"{strike.name} at {at}: its end")
                     if task.cancelled():
                         self.assertTrue(strike.cancels)
-                    elif task.exception() is not None and not isinstance(task.exception(), may_raise):
+                    elif task.exception() is not None and not isinstance(
+                        task.exception(), strike.may_raise + may_raise
+                    ):
                         raise AssertionError(f"{strike.name} at {at}") from task.exception()
                     if then is not None:
+                        if self.restarting is not None:
+                            await self.restarting
                         await then()
                     await until(lambda: not self.left(), f"{strike.name} at {at}: nothing is left")
                     self.assertEqual(self.below(root), [], f"{strike.name} at {at}")

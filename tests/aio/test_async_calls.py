@@ -243,6 +243,43 @@ class TestTransactions(AioCase):
             t.commit_async()
         await commit
 
+    async def test_a_commit_that_is_cancelled(self) -> None:
+        """It is being committed as long as it may be done, and has its results then."""
+        zk = await self.started()
+        await zk.create("/a")
+        for once in (False, True):
+            t = zk.transaction()
+            t.set_data("/a", b"1")
+            task = asyncio.create_task(zk.once(t.commit) if once else t.commit())
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+            self.assertTrue(task.cancelled())
+            for call in (t.commit_async, lambda t=t: t.delete("/a")):
+                with self.assertRaisesRegex(ValueError, "being committed"):
+                    call()
+            await until(lambda t=t: t.committed, "the answer")
+            self.assertEqual(len(t.results), 1)
+            with self.assertRaisesRegex(ValueError, "already committed"):
+                await zk.once(t.commit)
+        self.assertEqual((await zk.get("/a"))[1].version, 2)
+
+    async def test_a_commit_that_was_cancelled_before_it_was_sent(self) -> None:
+        """It is not done, and may be committed again."""
+        zk = await self.started()
+        await zk.create("/a")
+        self.cluster.away = {0, 1, 2}
+        for each in range(3):
+            self.cluster.cut(each)
+        await until(lambda: not zk.connected, "it is suspended")
+        t = zk.transaction()
+        t.set_data("/a", b"1")
+        t.commit_async().cancel()
+        self.cluster.away = set()
+        await zk.exists("/a")
+        await t.commit()
+        self.assertEqual((await zk.get("/a"))[1].version, 1)
+
     async def test_the_block_raises(self) -> None:
         zk = await self.started()
         with self.assertRaises(LookupError):

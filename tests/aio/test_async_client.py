@@ -32,7 +32,7 @@ from parkazoo.kazoo_private import Close, Delete
 from parkazoo.protocol.placement import MAP
 from parkazoo.wire.workers import Workers
 from tests.aio import aio_case
-from tests.aio.aio_case import DEADLINE_S, LONG_S, AioCase, needs_aio, until
+from tests.aio.aio_case import DEADLINE_S, LONG_S, AioCase, LoopsCase, needs_aio, until
 from tests.fakes.zookeeper import Ensembles
 from tests.kazoo_suite.certificates import Authority
 
@@ -184,7 +184,10 @@ class TestOptions(AioCase):
         assert client_id is not None
         self.cluster.mute.update(range(3))
         lost = first.get_async("/a")
-        await first.leave()
+        with self.assertLogs("parkazoo", "INFO") as logs:
+            await first.leave()
+        self.assertIn("the client leaves its session", " ".join(logs.output))
+        self.assertEqual([each.levelname for each in logs.records if each.levelname != "INFO"], [])  # it is wanted
         with self.assertRaises(ConnectionLoss):
             await lost
         with self.assertRaises(ConnectionClosedError):
@@ -445,23 +448,27 @@ class TestLoops(unittest.TestCase):
         asyncio.run(self.zk.stop())
         asyncio.run(self.run_once(), debug=True)
 
+    def test_two_at_once(self) -> None:
+        async def main() -> None:
+            async with Ensembles() as cluster:
+                zk = aio_case.ParKazooClient(cluster.hosts)
+                await zk.start(DEADLINE_S)
+                for call in (zk.start, zk.stop, partial(zk.get, "/")):
+                    with self.assertRaisesRegex(RuntimeError, "another event loop"):
+                        await asyncio.to_thread(asyncio.run, call())
+                await zk.stop()
+
+        asyncio.run(main())
+
+    def test_without_a_loop(self) -> None:
+        with self.assertRaisesRegex(RuntimeError, "no running event loop"):
+            self.zk.get_async("/")
+
+
+class TestClosedLoop(LoopsCase):
     def test_what_a_closed_loop_leaves(self) -> None:
         """It hears of the end, and goes on."""
-        hosts, ends = list[str](), list[Any]()
-
-        async def serve() -> None:
-            async with Ensembles() as cluster:
-                end = asyncio.Event()
-                ends.append(partial(asyncio.get_running_loop().call_soon_threadsafe, end.set))
-                hosts.append(cluster.hosts)
-                await end.wait()
-
-        servers = threading.Thread(target=asyncio.run, args=(serve(),))
-        servers.start()
-        self.addCleanup(servers.join)
-        asyncio.run(until(lambda: hosts, "the servers"))
-        self.addCleanup(ends[0])
-        zk = aio_case.ParKazooClient(hosts[0])
+        zk = aio_case.ParKazooClient(self.hosts)
         shared, cache, later = zk.DistributedDict("/d"), zk.TreeCache("/t"), list[Any]()
         heard, told = list[str](), list[Any]()
         zk.add_listener(heard.append)
@@ -492,21 +499,47 @@ class TestLoops(unittest.TestCase):
         self.assertEqual(heard, [KazooState.CONNECTED, KazooState.LOST] * 2)
         self.assertEqual([each.type for each in told], [EventType.NONE])
 
-    def test_two_at_once(self) -> None:
-        async def main() -> None:
-            async with Ensembles() as cluster:
-                zk = aio_case.ParKazooClient(cluster.hosts)
-                await zk.start(DEADLINE_S)
-                for call in (zk.start, zk.stop, partial(zk.get, "/")):
-                    with self.assertRaisesRegex(RuntimeError, "another event loop"):
-                        await asyncio.to_thread(asyncio.run, call())
-                await zk.stop()
+    def test_tasks_that_a_closed_loop_leaves(self) -> None:
+        """They never go on, and the next start does not mind."""
+        zk = aio_case.ParKazooClient(self.hosts)
+        partitioner = zk.SetPartitioner("/work", ["a"], time_boundary=0)
+        loop = asyncio.new_event_loop()
+        tasks, mistakes = list[Any](), list[Any]()
 
-        asyncio.run(main())
+        async def hold() -> None:
+            async with zk.Lock("/held"):
+                await asyncio.Event().wait()
 
-    def test_without_a_loop(self) -> None:
-        with self.assertRaisesRegex(RuntimeError, "no running event loop"):
-            self.zk.get_async("/")
+        async def divide() -> None:
+            await partitioner.wait_for_acquire()
+            await partitioner.wait_for_release()
+
+        def leave(work: Any) -> None:
+            tasks.append(loop.create_task(work))
+            tasks[-1]._log_destroy_pending = False
+
+        async def begin() -> None:
+            await zk.start(DEADLINE_S)
+            leave(hold())
+            leave(divide())
+            leave(zk.changed(LONG_S))
+            await until(lambda: partitioner.acquired and len(zk.losses) == 2, "both are held")
+            leave(zk.listings.read("/free"))
+            await asyncio.sleep(0)
+            loop.stop()
+
+        async def go_on() -> None:
+            asyncio.get_running_loop().set_exception_handler(lambda loop, context: mistakes.append(context))
+            await zk.start(DEADLINE_S)
+            async with zk.Lock("/free"):
+                self.assertTrue(partitioner.failed)
+            await zk.stop()
+
+        leave(begin())
+        loop.run_forever()
+        loop.close()
+        asyncio.run(go_on())
+        self.assertEqual(mistakes, [])
 
 
 class TestFork(AioCase):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest import mock
 
 from kazoo.exceptions import (
     ConfigurationError,
@@ -16,6 +17,7 @@ from kazoo.exceptions import (
 
 from parkazoo import CrossEnsembleError, DeferredError
 from parkazoo.kazoo_private import SetData
+from parkazoo.protocol.cluster_map import Form
 from parkazoo.protocol.placement import DEFERRED
 from tests.aio.aio_case import AioCase, until
 from tests.aio.strikes import StrikeCase
@@ -184,8 +186,55 @@ class TestDeferred(AioCase):
         with self.assertLogs("parkazoo", "ERROR") as logs:
             await zk.stop()
         self.assertIn("Not done, and no barrier has said so: deferred writes: 1 ", logs.output[0])
-        await asyncio.wait([waiting])
+        with self.assertRaises(DeferredError):
+            await waiting
         self.assertIn(ticket.state, ("dropped", "unknown"))
+
+    async def test_the_end_of_a_block_whose_client_has_left(self) -> None:
+        """The log has named the write, but not to this block."""
+        zk = await self.started()
+        await zk.create("/x")
+        with self.assertLogs("parkazoo", "ERROR"), self.assertRaises(DeferredError):
+            async with zk.deferred(linger_s=60) as later:
+                await later.put("/x", b"new")
+                await zk.leave()
+        await later.close()
+
+    async def test_barriers_of_several_tasks(self) -> None:
+        """Each is told: one task's write is not done because another's was refused."""
+        zk = await self.started()
+        await zk.create("/x")
+        later = zk.deferred()
+        await later.put("/none", b"")
+        await later.put("/x", b"1")
+        outcomes = await asyncio.gather(later.barrier(), later.barrier(), return_exceptions=True)
+        self.assertEqual([type(each) for each in outcomes], [DeferredError, DeferredError])
+        await later.close()
+
+    async def test_a_barrier_that_is_cancelled_when_another_one_has_raised(self) -> None:
+        """The next one names what it has not, but not to the task that knows it."""
+        zk = await self.started()
+        await zk.create("/x")
+        later = zk.deferred(on_error="skip")
+        refused = await later.put("/none", b"")
+        with self.assertRaises(NoNodeError):
+            await refused
+        self.cluster.mute = {0, 1, 2}
+        await later.put("/x", b"1")
+        waiting = asyncio.create_task(later.barrier())
+        await asyncio.sleep(0)
+        with mock.patch.object(later, "_until_issued", mock.AsyncMock()), self.assertRaises(DeferredError):
+            await later.barrier()  # of an older write
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        self.assertTrue(waiting.cancelled())
+        self.cluster.mute = set()
+        for each in range(3):
+            self.cluster.cut(each)
+        await later.barrier()
+        with self.assertRaises(DeferredError):
+            await asyncio.create_task(later.barrier())
+        await asyncio.create_task(later.close())
 
     async def test_a_cancelled_block(self) -> None:
         zk = await self.started()
@@ -246,3 +295,26 @@ class TestDeferred(AioCase):
             total.deferred()
         with self.assertRaises(ConnectionClosedError):
             self.client().deferred()
+
+
+class TestWhereGrown(AioCase):
+    form = Form.GROWN
+
+    async def test_no_more_than_max_pending(self) -> None:
+        """Tasks write in directories whose places the client has to find."""
+        zk = await self.started()
+        paths = [f"/{number}/x" for number in range(50)]
+        for path in paths:
+            await zk.create(path, makepath=True)
+        writer = await self.started()
+        most = 0
+        async with writer.deferred(max_pending=10) as later:
+
+            async def write(path: str) -> None:
+                nonlocal most
+                await later.put(path, b"1")
+                most = max(most, later.pending)
+
+            await asyncio.gather(*map(write, paths))
+        self.assertLessEqual(most, 10)
+        self.assertEqual({(await zk.get(path))[0] for path in paths}, {b"1"})

@@ -6,71 +6,23 @@ import asyncio
 import pickle
 from contextlib import suppress
 from typing import Any
+from unittest import mock
 
 from kazoo.exceptions import (
     AuthFailedError,
     BadArgumentsError,
     ConnectionClosedError,
     ConnectionLoss,
-    SessionExpiredError,
 )
 from kazoo.protocol.states import KazooState
 
-from parkazoo import OutcomeUnknown
 from parkazoo.kazoo_private import SetData
+from parkazoo.structures.policies import Always, Count, Linearizable, Lock, Time, Watch
+from parkazoo.structures.reading import SNAPSHOT_TRIES
 from tests.aio.aio_case import DEADLINE_S, POLL_S, AioCase, until
-from tests.aio.strikes import StrikeCase
 from tests.explore.alone import must
 
 PATH = "/settings"
-
-
-class TestStruck(StrikeCase):
-    async def asyncSetUp(self) -> None:
-        await super().asyncSetUp()
-        await self.zk.ensure_path(PATH)
-
-    async def test_opened_written_and_closed(self) -> None:
-        async def use() -> None:
-            async with self.zk.DistributedDict(PATH) as d:
-                await d.set("a", 1)
-                await d.set("a", 2)
-                self.assertEqual(d["a"], 2)
-                await d.pop("a", None)
-
-        async def then() -> None:
-            await until(lambda: not self.left(), "a write that was cancelled has ended")
-            for path in self.below(PATH):
-                self.drop(path)
-
-        may_raise = OutcomeUnknown, SessionExpiredError
-        await self.strike_each(use, root=PATH, may_raise=may_raise, then=then)
-
-    async def test_a_copy_that_is_kept(self) -> None:
-        """While it waits for a change, each strike is seen through: the copy ends up as the znodes are."""
-        number = 0
-
-        async def use() -> None:
-            async with self.zk.DistributedDict(PATH) as d:
-                changes = d.changes()
-                while d.get("a") != number:
-                    await anext(changes)
-                await until(lambda: d.copy() == {"a": number} and not d.is_stale, "it is as the znodes are")
-
-        def begin() -> Any:
-            nonlocal number
-            number += 1
-            self.put(f"{PATH}/a", b"0")
-            return use()
-
-        def help_on() -> None:
-            must(self.cluster.model.execute(0, SetData(f"{PATH}/a", b"%d" % number, -1)))
-
-        async def then() -> None:
-            self.drop(f"{PATH}/a")
-
-        may_raise = ConnectionLoss, SessionExpiredError
-        await self.strike_each(begin, help_on, root=PATH, may_raise=may_raise, then=then)
 
 
 class TestDict(AioCase):
@@ -98,6 +50,121 @@ class TestDict(AioCase):
             self.assertEqual(await other.pop("x", 7), 7)
             await until(lambda: d.copy() == {"a/b": None}, "it sees that")
             self.assertFalse(d.is_stale)
+
+    async def test_an_iteration_while_entries_go(self) -> None:
+        """It shows the items of one moment."""
+        async with self.zk.DistributedDict(PATH) as d:
+            await d.update(x=1, y=2)
+            for view in (d.items(), d.values(), d.keys()):
+                seen = []
+                for each in view:
+                    seen.append(each)
+                    await d.clear()
+                self.assertEqual(len(seen), 2)
+                await d.update(x=1, y=2)
+            self.assertEqual((d, 1 in d.values(), ("x", 2) in d.items()), ({"x": 1, "y": 2}, True, False))
+
+    async def test_all_at_once(self) -> None:
+        """Snapshots, and what deletes any entry or all."""
+        for shards in (1, 5):
+            path = f"{PATH}-{shards}"
+            mine, other = (each.DistributedDict(path, shards=shards) for each in (self.zk, self.other))
+            async with mine as d, other:
+                items = {str(number): number for number in range(20)}
+                self.assertEqual(await d.snapshot(), {})
+                await d.update(items)
+                self.assertEqual((await other.snapshot(), other.copy()), (items, items))
+                self.assertEqual((d | {"x": 1}, {"x": 1} | d), ({**items, "x": 1},) * 2)
+                taken = dict([await d.popitem(), await other.popitem()])
+                self.assertEqual(await other.snapshot(), {key: items[key] for key in items if key not in taken})
+                await other.clear()
+                await until(lambda: not d, "it is empty")
+                for each in (d, other):
+                    await each.clear()
+                    with self.assertRaises(KeyError):
+                        await each.popitem()
+
+    async def test_a_snapshot_while_others_write(self) -> None:
+        """It is read until two reads are equal."""
+        async with (
+            self.zk.DistributedDict(PATH, shards=3) as d,
+            self.other.DistributedDict(PATH, shards=3) as other,
+        ):
+            await d.update({str(number): 0 for number in range(9)})
+            fetch_state, writes = d._reader.fetch_state, 1
+
+            def state() -> Any:
+                nonlocal writes
+                found = yield from fetch_state()
+                if writes:
+                    writes -= 1
+                    yield from d._writer.put({"0": b"%d" % writes})
+                return found
+
+            with mock.patch.object(d._reader, "fetch_state", side_effect=state) as reads:
+                self.assertEqual((await d.snapshot())["0"], 0)
+                self.assertEqual(reads.call_count, 3)
+                writes = SNAPSHOT_TRIES
+                with self.assertRaisesRegex(RuntimeError, "there is no snapshot"):
+                    await d.snapshot()
+            await other.refresh()
+            self.assertEqual(other["0"], 0)
+
+    async def test_shards(self) -> None:
+        """They are those of the threaded client, on all ensembles, and others are refused."""
+        async with self.zk.DistributedDict(PATH, shards=9) as d:
+            await d.update({str(number): number for number in range(50)})
+            self.assertEqual(sorted(await self.zk.get_children(PATH)), [f"{number}-9" for number in range(9)])
+            self.assertEqual((await self.zk.get(PATH))[0], b'{"buckets": 9}')
+            number, path = d._entries.place("7")
+            self.assertEqual(path, f"{PATH}/{number}-9/7")
+            entries = [" ".join(nodes).count("-9/") for nodes in self.cluster.model.nodes]
+            self.assertTrue(all(entries), entries)
+            changes = d.changes()
+            await self.other.set(path, b"70")
+            self.assertEqual(await anext(changes), ("7", 7, 70, 1))
+            for shards in (1, 3):
+                with self.assertRaisesRegex(ValueError, "was made with shards=9"):
+                    async with self.other.DistributedDict(PATH, shards=shards):
+                        pass
+            for each in range(3):
+                self.cluster.cut(each)
+            await self.set_by_other(b"71", path)
+            self.assertEqual((await anext(changes))[:3], ("7", 70, 71))
+            await until(lambda: not d.is_stale, "it is read again")
+        await self.zk.create("/plain/x", b"1", makepath=True)
+        with self.assertRaisesRegex(ValueError, "was made without shards"):
+            async with self.zk.DistributedDict("/plain", shards=2):
+                pass
+
+    async def test_its_directory_is_made_again_with_shards(self) -> None:
+        """It does not write beside them."""
+        async with self.zk.DistributedDict(PATH) as d:
+            await d.set("x", 1)
+            await self.other.delete(PATH, recursive=True)
+            async with self.other.DistributedDict(PATH, shards=3) as other:
+                await other.set("y", 2)
+                await until(lambda: "x" not in d and not d.is_stale, "it sees that")
+                for write in (d.set("x", 1), d.setdefault("z", 1)):
+                    with self.assertRaisesRegex(ValueError, "was made with shards=3"):
+                        await write
+                self.assertEqual(other.copy(), {"y": 2})
+
+    async def test_reads_of_a_stale_copy(self) -> None:
+        """They raise, if they are to."""
+        async with self.zk.DistributedDict(PATH, Watch(raises=True)) as d:
+            await d.set("x", 1)
+            self.assertEqual((d["x"], len(d)), (1, 1))
+            self.cluster.away = {0, 1, 2}
+            for each in range(3):
+                self.cluster.cut(each)
+            await until(lambda: d.is_stale, "it is not kept")
+            for read in (lambda: d["x"], lambda: len(d), lambda: list(d), d.copy, lambda: "x" in d):
+                with self.assertRaises(ConnectionLoss):
+                    read()
+            self.cluster.away = set()
+            await until(lambda: not d.is_stale, "it is kept again")
+            self.assertEqual(d["x"], 1)
 
     async def test_versions(self) -> None:
         async with self.zk.DistributedDict(PATH) as d, self.other.DistributedDict(PATH) as other:
@@ -226,11 +293,11 @@ class TestDict(AioCase):
             await self.other.create(f"{PATH}/x", b"1", makepath=True)
             await until(lambda: d.copy() == {"x": 1}, "it goes on")
 
-    async def set_by_other(self, value: bytes) -> None:
+    async def set_by_other(self, value: bytes, path: str = f"{PATH}/x") -> None:
         """Until its connection is back."""
         while True:
             with suppress(ConnectionLoss):
-                await self.other.set(f"{PATH}/x", value)
+                await self.other.set(path, value)
                 return
             await asyncio.sleep(POLL_S)
 
@@ -255,7 +322,8 @@ class TestDict(AioCase):
             await until(lambda: other.copy() == {"ours": 2}, "it has ended")
 
     async def test_serializers(self) -> None:
-        async with self.zk.DistributedDict(PATH, pickle) as d, self.zk.DistributedDict("/raw", None) as raw:
+        pickled = self.zk.DistributedDict(PATH, serializer=pickle)
+        async with pickled as d, self.zk.DistributedDict("/raw", serializer=None) as raw:
             await d.set("x", {1, 2})
             self.assertEqual(d["x"], {1, 2})
             await raw.set("x", b"\xff")
@@ -268,9 +336,15 @@ class TestDict(AioCase):
         for wrong, error in (("/", ValueError), ("/parkazoo/x", BadArgumentsError), (7, TypeError)):
             with self.assertRaises(error):
                 zk.DistributedDict(wrong)
-        for options in ({"serializer": 7}, {"ephemeral": 1}):
+        for options in ({"serializer": 7}, {"ephemeral": 1}, {"refresh": "always"}):
             with self.assertRaises(TypeError):
                 zk.DistributedDict(PATH, **options)
+        for policy in (Always(), Linearizable(), Lock(), Count(2), Time(1)):
+            with self.assertRaisesRegex(ValueError, "refresh must be Watch"):
+                zk.DistributedDict(PATH, policy)
+        for shards in (0, 4097, True):
+            with self.assertRaisesRegex(ValueError, "shards must be"):
+                zk.DistributedDict(PATH, shards=shards)
         async with zk.DistributedDict(PATH) as d:
             with self.assertRaises(TypeError):
                 await d.set(7, 1)

@@ -16,6 +16,7 @@ from tests.fakes.zookeeper import Ensembles
 class TestBesideParKazoo(beside_case.BesideCase):
     async def asyncSetUp(self) -> None:
         cluster = Ensembles(self.ensembles)
+        cluster.checks_acls = True
         await cluster.__aenter__()
         self.addAsyncCleanup(cluster.__aexit__, None, None, None)
         self.hosts = cluster.hosts

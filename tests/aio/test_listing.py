@@ -9,9 +9,9 @@ import unittest
 from typing import Any
 from unittest import mock
 
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import ConnectionLoss, NoNodeError
 
-from tests.aio.aio_case import AioCase, needs_aio
+from tests.aio.aio_case import AioCase, needs_aio, until
 
 if sys.version_info >= (3, 11):
     from parkazoo.aio.recipe.listing import Contenders
@@ -72,3 +72,26 @@ class TestSharedListings(AioCase):
         found = await asyncio.gather(*(self.zk.listings.read("/no") for _ in range(3)), return_exceptions=True)
         self.assertEqual([type(each) for each in found], [NoNodeError] * 3)
         self.assertEqual(self.asked.call_count, 1)
+
+    async def test_one_at_a_time(self) -> None:
+        """Who asks meanwhile shares the next one, also if the first fails; then all begins anew."""
+        self.asked.side_effect = lambda path: (
+            answers.append(asyncio.get_running_loop().create_future()) or answers[-1]
+        )
+        for first in (["a"], ConnectionLoss()):
+            answers: list[asyncio.Future[list[str]]] = []
+            tasks = []
+            for _ in range(4):
+                tasks.append(asyncio.create_task(self.zk.listings.read("/f")))
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+            self.assertEqual(len(answers), 1)
+            if isinstance(first, list):
+                answers[0].set_result(first)
+            else:
+                answers[0].set_exception(first)
+            await until(lambda answers=answers: len(answers) == 2, "the next one")
+            answers[1].set_result(["b"])
+            found = await asyncio.gather(*tasks, return_exceptions=True)
+            self.assertTrue(found[0] is first if isinstance(first, Exception) else "a" in found[0])
+            self.assertTrue(all("b" in each for each in found[1:]))

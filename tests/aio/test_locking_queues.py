@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sys
 from contextlib import suppress
 from typing import Any
+from unittest import mock
 
-from kazoo.exceptions import ConnectionClosedError, NotEmptyError, SessionExpiredError
+from kazoo.exceptions import (
+    ConnectionClosedError,
+    NoAuthError,
+    NotEmptyError,
+    SessionExpiredError,
+    WriterNotClosedException,
+)
 
 from parkazoo.kazoo_private import SetData
 from parkazoo.protocol.epochs import Form
@@ -247,6 +255,60 @@ class TestLockingQueue(AioCase):
         await self.zk.stop()
         with self.assertRaises(ConnectionClosedError):
             await task
+
+    async def test_a_consume_that_is_refused(self) -> None:
+        """The entry is still this one's, and can be released."""
+        await self.queue.put(b"1")
+        await self.queue.get()
+        with self.refused(), self.assertRaises(NoAuthError):
+            await self.queue.consume()
+        self.assertIs(await self.queue.holds_lock(), True)
+        self.assertIs(await self.queue.release(), True)
+        self.assertEqual(await self.other.LockingQueue(QUEUE).get(), b"1")
+
+    async def test_a_consume_that_is_refused_while_the_next_get_waits(self) -> None:
+        """Then the entry is another client's."""
+        await self.queue.put_all([b"1", b"2"])
+        await self.queue.get()
+        getting: list[asyncio.Task[bytes]] = []
+
+        async def end(hold: Any, is_consumed: bool) -> bool:
+            getting.append(asyncio.create_task(self.queue.get()))
+            await asyncio.sleep(0)
+            raise NoAuthError
+
+        with mock.patch("parkazoo.aio.recipe.entry_hold.EntryHold.end", end), self.assertRaises(NoAuthError):
+            await self.queue.consume()
+        self.assertEqual(await getting[0], b"2")
+        self.assertEqual(await self.other.LockingQueue(QUEUE).get(), b"1")
+
+    async def test_a_block_whose_end_is_refused(self) -> None:
+        """It releases the entry."""
+        await self.queue.put(b"1")
+        with self.refused(), self.assertRaises(NoAuthError):
+            async with self.queue.entry():
+                pass
+        self.assertEqual(await self.other.LockingQueue(QUEUE).get(), b"1")
+
+    def refused(self) -> Any:
+        """Whoever may not delete an entry."""
+        return mock.patch("parkazoo.aio.recipe.entry_hold.EntryHold.end", side_effect=NoAuthError)
+
+    async def test_stopped_behind_a_consume_that_was_cancelled(self) -> None:
+        """Nobody waits for its error, and the loop does not complain of that."""
+        queue = (await self.started(timeout=1)).LockingQueue(QUEUE)
+        await queue.put(b"1")
+        await queue.get()
+        self.cluster.mute = {0, 1, 2}
+        task = asyncio.create_task(queue.consume())
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        del task
+        with suppress(WriterNotClosedException):
+            await queue.client.stop()
+        gc.collect()
+        self.assertEqual(self.mistakes, [])
 
     async def test_wrong_arguments(self) -> None:
         calls: Any = self.queue

@@ -7,14 +7,16 @@ import sys
 import unittest
 from contextlib import suppress
 from typing import Any
+from unittest import mock
 
 from kazoo.exceptions import ConnectionClosedError, NoChildrenForEphemeralsError, NotEmptyError
 
-from tests.aio.aio_case import AioCase, until
+from tests.aio.aio_case import AioCase, needs_aio, until
 from tests.aio.strikes import StrikeCase
 
 if sys.version_info >= (3, 11):
     from parkazoo.aio import LockLostError
+    from parkazoo.aio.recipe.listing import SharedListings
     from parkazoo.aio.recipe.task_turns import TaskTurns
 
 FOLDER = "/locks/a"
@@ -226,6 +228,25 @@ class TestLock(AioCase):
             await self.zk.Lock(FOLDER).acquire()
         self.assertEqual(self.contending(), 0)
 
+    async def test_stopped_while_it_is_held(self) -> None:
+        lock = self.zk.Lock(FOLDER)
+        await lock.acquire()
+        await self.zk.stop()
+        self.assertFalse(lock.is_acquired)
+
+    async def test_stopped_between_the_last_answer_and_the_waking(self) -> None:
+        """The block is not entered: nobody would cancel it."""
+        listings = self.zk.listings
+
+        async def read(path: str) -> Any:
+            names = await SharedListings.read(listings, path)
+            await self.zk.stop()
+            return names
+
+        with mock.patch.object(listings, "read", read), self.assertRaises(ConnectionClosedError):
+            async with self.zk.Lock(FOLDER):
+                self.fail("it holds nothing")
+
     async def test_stopped_while_it_waits(self) -> None:
         async with self.other.Lock(FOLDER):
             task = asyncio.create_task(self.zk.Lock(FOLDER).acquire())
@@ -269,6 +290,7 @@ class TestLock(AioCase):
             calls.Lock(7)
 
 
+@needs_aio
 class TestTurns(unittest.IsolatedAsyncioTestCase):
     async def test_cancelled(self) -> None:
         """While it waits, and when it has just been given the turn."""

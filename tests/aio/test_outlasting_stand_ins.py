@@ -13,7 +13,6 @@ from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import logical
 from tests.aio.aio_case import AioCase, until
 from tests.aio.test_async_states import following
-from tests.fakes.zookeeper import Ensembles
 
 COUNT = 6
 ALL = (0, 1, 2)
@@ -23,11 +22,8 @@ READS = (Exists, GetChildren, GetChildren2, GetData)
 class StandInsCase(AioCase):
     """One client loses connections; the other one, which keeps its own, changes the tree."""
 
-    form = Form.PLAIN
-
     async def asyncSetUp(self) -> None:
         await super().asyncSetUp()
-        self.cluster = await self.stack.enter_async_context(Ensembles(3, self.form))
         self.zk, self.other = await self.started(), await self.started()
         self.seen: list[str] = []
         self.zk.add_listener(self.seen.append)

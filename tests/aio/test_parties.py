@@ -86,6 +86,29 @@ class TestParty(AioCase):
         await zk.delete(PARTY, recursive=True)
         self.assertIs(await party.leave(), False)
 
+    async def test_it_leaves_while_it_joins(self) -> None:
+        zk = await self.started()
+        party = zk.Party(PARTY)
+        joining = asyncio.create_task(party.join())
+        await asyncio.sleep(0)
+        self.assertIs(await party.leave(), True)
+        await joining
+        self.assertEqual((party.participating, await party.size()), (False, 0))
+
+    async def test_it_leaves_and_joins_at_once(self) -> None:
+        zk = await self.started()
+        party = zk.Party(PARTY)
+        await party.join()
+        await asyncio.gather(party.leave(), party.join())
+        self.assertEqual((party.participating, await party.size()), (True, 1))
+
+    async def test_a_client_that_stops(self) -> None:
+        zk = await self.started()
+        party = zk.Party(PARTY)
+        await party.join()
+        await zk.stop()
+        self.assertFalse(party.participating)
+
 
 class TestLease(AioCase):
     async def asyncSetUp(self) -> None:

@@ -6,11 +6,12 @@ import asyncio
 import sys
 import threading
 from typing import Any
+from unittest import mock
 
 from kazoo.exceptions import ConnectionClosedError
 from kazoo.recipe.partitioner import PartitionState
 
-from tests.aio.aio_case import DEADLINE_S, AioCase, until
+from tests.aio.aio_case import DEADLINE_S, LONG_S, AioCase, until
 from tests.aio.strikes import StrikeCase
 
 if sys.version_info >= (3, 11):
@@ -172,6 +173,38 @@ class TestSetPartitioner(AioCase):
             self.zk._session.expire("a test wants it")
             await task
             self.assertTrue(partitioner.failed)
+
+    async def test_a_lost_session_while_it_joins(self) -> None:
+        """It neither stays a member nor waits for the lock that another program has."""
+        await self.other.create("/work/locks/b/00__lock__0000000000", makepath=True)
+        partitioner = self.partitioner(self.zk, "1")
+        task = asyncio.create_task(partitioner.wait_for_acquire())
+        await asyncio.sleep(0)
+        assert self.zk._session is not None
+        self.zk._session.expire("a test wants it")
+        await task
+        self.assertTrue(partitioner.failed)
+        await self.until_children("/work/party", 0)
+
+    async def test_finished_while_it_joins(self) -> None:
+        partitioner = self.partitioner(self.zk, "1", time_boundary=LONG_S)
+        task = asyncio.create_task(partitioner.wait_for_acquire())
+        await asyncio.sleep(0)
+        await partitioner.finish()
+        await task
+        self.assertEqual(await self.other.get_children("/work/party"), [])
+
+    async def test_finished_just_before_the_party_is_divided(self) -> None:
+        await self.other.create("/work/locks/b/00__lock__0000000000", makepath=True)
+
+        async def is_stable(sight: Any) -> list[str]:
+            partitioner.state = PartitionState.FAILURE
+            return ["0-1"]
+
+        partitioner = self.partitioner(self.zk, "1")
+        with mock.patch.object(partitioner, "_stable_members", is_stable):
+            await partitioner.wait_for_acquire()
+        self.assertEqual([*partitioner], [])
 
     async def test_finished_while_it_waits(self) -> None:
         partitioner = self.partitioner(self.zk, "1", time_boundary=60)

@@ -63,6 +63,12 @@ class TestSpread(AioCase):
         await spread.create("x")
         self.assertEqual(await spread.get_children(), ["x"])
 
+    async def test_a_slash_at_the_end(self) -> None:
+        """It is the same directory."""
+        spread = self.zk.Spread(f"{PATH}/", 10)
+        self.assertEqual(await spread.create("a"), self.spread.path_of("a"))
+        self.assertEqual((spread.path, await self.spread.get_children()), (PATH, ["a"]))
+
     async def test_one_watch_for_all(self) -> None:
         await self.spread.create("a")
         told: list[Any] = []

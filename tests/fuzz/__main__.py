@@ -10,16 +10,19 @@ import time
 import warnings
 from pathlib import Path
 
+from kazoo.client import KazooClient
+
 from bench import ROOT
 from parkazoo import ParKazooClient
 from parkazoo.cli import INTERRUPTED
 from parkazoo.local import LocalClusterError
 from tests.fuzz.arena import Arena, Outcome
 from tests.fuzz.cases import Case, generate
+from tests.fuzz.gateway_side import GatewaySide
 from tests.fuzz.shrink import shrink
 
 if sys.version_info >= (3, 11):
-    from tests.fuzz.asyncio_side import LACKS, AsyncioClient
+    from tests.fuzz.asyncio_side import AsyncioClient
 
 FOLDER = ROOT / "build" / "fuzz"
 MINUTE_S = 60.0
@@ -27,7 +30,12 @@ MINUTE_S = 60.0
 
 def make_asyncio_arena(form: str) -> Arena:
     """The same with the asyncio client, which needs Python 3.11."""
-    return Arena(AsyncioClient, form, LACKS)
+    return Arena(AsyncioClient, form)
+
+
+def make_gateway_arena(form: str) -> Arena:
+    """The same with kazoo's clients at a gateway, which needs Python 3.11."""
+    return Arena(form=form, parkazoo=GatewaySide(form))
 
 
 def describe(case: Case, outcome: Outcome) -> str:
@@ -75,8 +83,8 @@ def fuzz(arena: Arena, seed: int, minutes: float, *, has_moves: bool) -> int:
 def tell_failure(arena: Arena, case: Case, failure: tuple[str, ...], name: str) -> None:
     print(f"\ncase {name} fails: {', '.join(failure)}; minimising", flush=True)
     mode = " --moves" if case.has_moves else " --grown" if arena.parkazoo.form == "grown" else ""
-    mode += "" if arena.parkazoo.client_class is ParKazooClient else " --asyncio"
-    command = f"python -m tests.fuzz{mode}"
+    flag = {ParKazooClient: "", KazooClient: " --gateway"}.get(arena.parkazoo.client_class, " --asyncio")
+    command = f"python -m tests.fuzz{mode}{flag}"
     case = shrink(case, lambda smaller: arena.run(smaller).failure == failure)
     file = FOLDER / f"{name.replace(':', '-')}.json"
     file.write_text(case.to_json())
@@ -109,7 +117,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="by default a new one, which is printed")
     parser.add_argument("--grown", action="store_true", help="the three ensembles' map is one that has grown")
     parser.add_argument("--moves", action="store_true", help="and its directories move between calls")
-    parser.add_argument("--asyncio", action="store_true", help="with the asyncio client; not with what it lacks")
+    sides = parser.add_mutually_exclusive_group()
+    sides.add_argument("--asyncio", action="store_true", help="with the asyncio client")
+    sides.add_argument("--gateway", action="store_true", help="with kazoo's clients at a gateway")
     parser.add_argument("--repeat", metavar="CASE", help="a file of build/fuzz/, or SEED:NUMBER: that case alone")
     options = parser.parse_args()
     logging.disable()  # of connections that are meant to break
@@ -117,7 +127,8 @@ def main() -> int:
     seed = int.from_bytes(os.urandom(4), "big") if options.seed is None else options.seed
     try:
         form = "grown" if options.grown or options.moves else "plain"
-        with (make_asyncio_arena if options.asyncio else Arena)(form=form).running() as arena:
+        make = make_asyncio_arena if options.asyncio else make_gateway_arena if options.gateway else Arena
+        with make(form=form).running() as arena:
             if options.repeat:
                 return repeat(arena, options.repeat, has_moves=options.moves)
             return int(fuzz(arena, seed, options.minutes, has_moves=options.moves) > 0)

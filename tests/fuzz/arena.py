@@ -61,18 +61,17 @@ class Arena:
 
     :param client_class: what stands in ParKazooClient's place.
     :param form: of the map of the three ensembles.
-    :param lacks: recipes and watchers that it has not; their calls are left out.
+    :param parkazoo: what stands in the place of clients that know the three ensembles.
     """
 
     def __init__(
         self,
         client_class: Callable[..., Any] = ParKazooClient,
         form: str = "plain",
-        lacks: tuple[str, ...] = (),
+        parkazoo: Side | None = None,
     ) -> None:
-        self.lacks = lacks
         self.kazoo = Side(KazooClient, 1)
-        self.parkazoo = Side(client_class, ENSEMBLES, form)
+        self.parkazoo = parkazoo or Side(client_class, ENSEMBLES, form)
         self.outcomes: Counter[str] = Counter()  # how often each call was answered how
         self.allowed: Counter[str] = Counter()  # how often which sentence of docs/reference/differences.md applied
 
@@ -83,7 +82,6 @@ class Arena:
 
     def run(self, case: Case) -> Outcome:
         """Make all calls of the case, on both sides, up to the first difference. Nothing is left behind."""
-        case = case.only(tuple(each for each in case.calls if each.name.partition(".")[0] not in self.lacks))
         with ExitStack() as stack:
             for side in (self.kazoo, self.parkazoo):
                 stack.callback(side.wipe, case.root)
@@ -103,6 +101,7 @@ class _Run:
     def __init__(self, arena: Arena, case: Case, stack: ExitStack) -> None:
         self.case = case
         self.is_grown = arena.parkazoo.form == "grown"
+        self.at_gateway = arena.parkazoo.client_class is KazooClient
         self.sides = (arena.kazoo, arena.parkazoo)
         self.superusers = [stack.enter_context(side.superuser()) for side in self.sides]
         for superuser in self.superusers:
@@ -147,7 +146,7 @@ class _Run:
             self.identities[call.client].add(call.args["identity"])
         if call.name == "ChildrenWatch":
             self.lives[number] = self._life(call)
-        refusal = kazoos_answer(self.case, call) if theirs.is_running else None
+        refusal = kazoos_answer(self.case, call, at_gateway=self.at_gateway) if theirs.is_running else None
         kazoo = theirs.begin(number, call) if refusal is None else lambda: refusal
         self.waiting.append((number, call, kazoo, ours.begin(number, call)))
 

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from typing import Any
+from unittest import mock
 
 from kazoo.exceptions import ConnectionClosedError
 from kazoo.protocol.states import Callback
@@ -23,7 +24,6 @@ from parkazoo.protocol.client_id import SessionId
 from parkazoo.protocol.placement import ENSEMBLE
 from parkazoo.wire.member import Member
 
-LACKS = ("LockingQueue", "TreeCache")  # what the asyncio client has not, or with other calls
 EPHEMERAL = 1
 PAUSE_S = 0.01
 TURNS = 20  # of the loop, in which a task has taken what came
@@ -59,6 +59,8 @@ class AsyncioClient:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._client, name)
+        if name == "LockingQueue":
+            return lambda path: LockingQueue(self, found(path))
         if name in RECIPES:
             return lambda *args, **options: Recipe(self, found(*args, **options))
         if name.endswith("_async"):
@@ -115,6 +117,9 @@ class AsyncioClient:
         return {each.name: AsyncioMember(self, each) for each in self._client._session.roster.members}
 
     # ---- watchers --------------------------------------------------------------------------------
+
+    def TreeCache(self, path: str) -> TreeCache:
+        return TreeCache(self, self._client.TreeCache(path))
 
     def DataWatch(self, path: str, func: Callable[..., object]) -> None:
         async def watch() -> None:
@@ -253,6 +258,52 @@ class Recipe:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._look(self._recipe.members))
+
+
+class LockingQueue(Recipe):
+    """Kazoo's get has a time limit; with 0 it looks once."""
+
+    def get(self, timeout: float) -> bytes | None:
+        assert timeout == 0
+        found: bytes | None = self._client.wait(self._get())
+        return found
+
+    async def _get(self) -> bytes | None:
+        nothing, first_free = asyncio.Event(), self._recipe._first_free
+
+        async def look(*about: Any) -> Any:
+            entry = await first_free(*about)
+            if entry is None:
+                nothing.set()
+            return entry
+
+        with mock.patch.object(self._recipe, "_first_free", look):
+            tasks = [asyncio.create_task(self._recipe.get()), asyncio.create_task(nothing.wait())]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        return None if tasks[0].cancelled() else tasks[0].result()
+
+
+class TreeCache:
+    """A TreeCache that is used from a thread."""
+
+    def __init__(self, client: AsyncioClient, cache: Any) -> None:
+        self._client = client
+        self._cache = cache
+
+    def start(self) -> None:
+        self._client.wait(self._cache.start())
+
+    def close(self) -> None:
+        self._client.wait(self._cache.close())
+
+    def get_data(self, path: str) -> Any:
+        return self._client.on_loop(partial(self._cache.get_data, path))
+
+    def get_children(self, path: str, default: Any) -> Any:
+        return self._client.on_loop(partial(self._cache.get_children, path, default))
 
 
 class AsyncioMember:

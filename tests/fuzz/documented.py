@@ -19,6 +19,7 @@ from tests.fuzz.cases import ENSEMBLES, IDS, RECIPES, Call, Case
 
 PLACEMENT = Placement(ENSEMBLES)
 NO_AUTH = "raises NoAuthError"
+ACROSS, ACROSS_AT_GATEWAY = "raises CrossEnsembleError", "raises BadArgumentsError"
 OF_CHILDREN = ("cversion", "numChildren")
 ENDS = ("expire", "restart", "stop")  # of a session
 
@@ -69,12 +70,13 @@ class Rule:
     is_silent: bool = False
 
 
-def kazoos_answer(case: Case, call: Call) -> str | None:
+def kazoos_answer(case: Case, call: Call, *, at_gateway: bool = False) -> str | list[str] | None:
     """What ParKazoo has to answer where it refuses a call. Then kazoo is not asked."""
     if call.name == "transaction":
         paths = [case.full_path(call, path) for _, path, *_ in call.args["operations"]]
         if len({PLACEMENT.of(path) for path in paths}) > 1:
-            return "raises CrossEnsembleError"
+            others = ["raises RuntimeInconsistency"] * (len(paths) - 1)
+            return [ACROSS_AT_GATEWAY, *others] if at_gateway else ACROSS
     if is_reserved(case.full_path(call)):
         if call.name == "create":
             return "raises BadArgumentsError"
@@ -234,10 +236,21 @@ def _lacks_its_chroot(difference: Difference) -> bool:
     )
 
 
+def _is_across(answer: Any) -> bool:
+    """Whether a transaction is refused that is over several ensembles."""
+    return bool(answer == ACROSS or (isinstance(answer, list) and answer[:1] == [ACROSS_AT_GATEWAY]))
+
+
+def _is_across_by_a_move(difference: Difference) -> bool:
+    """Or no more: what kazoo would have to say, was said of the places at first."""
+    is_transaction = difference.case.has_moves and difference.call.name == "transaction"
+    return is_transaction and _is_across(difference.kazoo) != _is_across(difference.parkazoo)
+
+
 def _has_two_reasons(difference: Difference) -> bool:
     """ParKazoo has looked for the parent first."""
     theirs, ours = difference.kazoo, difference.parkazoo
-    if theirs == "raises CrossEnsembleError":
+    if _is_across(theirs):
         is_other = isinstance(ours, list) and "raises NoNodeError" in ours
     else:
         is_other = theirs == "raises InvalidACLError" and str(ours).startswith("raises")
@@ -253,6 +266,13 @@ def _is_below_the_unreadable(difference: Difference) -> bool:
     if not is_made or difference.kazoo != NO_AUTH or difference.parkazoo == NO_AUTH:
         return False
     return any(not difference.may(Permissions.READ, each) for each in (*above(path), path))
+
+
+def _may_not_read_its_lease(difference: Difference) -> bool:
+    call = difference.call
+    may_read = difference.case.clients[call.client].acl != "alice" or IDS["alice"] in difference.identities
+    answers = str(difference.kazoo), difference.parkazoo
+    return call.name == "Semaphore.acquire" and not may_read and answers == (NO_AUTH, True)
 
 
 def _is_behind_a_create_in_vain(difference: Difference) -> bool:
@@ -345,8 +365,10 @@ RULES = (
         True,
         _lacks_its_chroot,
     ),
+    Rule("A transaction over several ensembles raises `CrossEnsembleError`", True, _is_across_by_a_move),
     Rule("of two errors the parent's comes first", False, _has_two_reasons),
     Rule("Rare gaps", True, _is_behind_a_create_in_vain),
     Rule("A directory's sequence numbers skip two, once", True, _skips_two),
     Rule("works on and below a directory that the client may not read", True, _is_below_the_unreadable),
+    Rule("asyncio's Semaphore need not read its lease", True, _may_not_read_its_lease),
 )

@@ -11,13 +11,14 @@ from unittest import mock
 
 from parkazoo import ParKazooClient
 from parkazoo.kazoo_private import Create, Delete, GetChildren
-from tests.fuzz.__main__ import describe, make_asyncio_arena
+from tests.fuzz.__main__ import describe, make_asyncio_arena, make_gateway_arena
 from tests.fuzz.arena import Arena, Outcome
 from tests.fuzz.cases import Case, generate
 from tests.fuzz.shrink import shrink
 
 CASES = 40  # of each seed
 MOVED_CASES = 20
+CASES_AT_GATEWAY = 12
 MUTANT_CASES, MUTANT_CALLS = 100, 3
 NAMES = ("create", "delete", "set", "get", "exists", "get_children", "ensure_path", "transaction")
 ERRORS = ("NoNodeError", "NodeExistsError", "NotEmptyError", "BadVersionError", "CrossEnsembleError")
@@ -41,6 +42,17 @@ class _Test(unittest.TestCase):
         warnings.simplefilter("ignore")  # of chroots that are not there
         cls.arena = stack.enter_context(cls.make_arena().running())
 
+    def run_cases(self, seed: int, cases: int, mode: str = "", *, has_moves: bool = False) -> None:
+        """No case fails.
+
+        :param mode: options of ``python -m tests.fuzz`` that repeat one.
+        """
+        for number in range(cases):
+            case = generate(seed, number, has_moves=has_moves)
+            outcome = self.arena.run(case)
+            again = f"python -m tests.fuzz{mode} --repeat {seed}:{number}"
+            self.assertIsNone(outcome.failure, f"{again}\n{describe(case, outcome)}")
+
 
 class TestCalls(_Test):
     """A test for each seed: no test may take too long."""
@@ -48,11 +60,7 @@ class TestCalls(_Test):
     def check(self, seed: int) -> None:
         """No case fails, and calls are answered and refused in them."""
         self.arena.outcomes.clear()
-        for number in range(CASES):
-            case = generate(seed, number)
-            outcome = self.arena.run(case)
-            again = f"python -m tests.fuzz --repeat {seed}:{number}"
-            self.assertIsNone(outcome.failure, f"{again}\n{describe(case, outcome)}")
+        self.run_cases(seed, CASES)
         seen = self.arena.outcomes
         for name in NAMES:
             self.assertGreater(seen[f"{name}: an answer"] + seen[f"{name}: nothing"], 0, seen)
@@ -72,11 +80,7 @@ class TestGrown(_Test):
     form = "grown"
 
     def test_seed_3(self) -> None:
-        for number in range(CASES):
-            case = generate(3, number)
-            outcome = self.arena.run(case)
-            again = f"python -m tests.fuzz --grown --repeat 3:{number}"
-            self.assertIsNone(outcome.failure, f"{again}\n{describe(case, outcome)}")
+        self.run_cases(3, CASES, " --grown")
         self.assertGreater(sum(self.arena.outcomes.values()), 10 * CASES)
 
 
@@ -86,11 +90,7 @@ class TestMoved(_Test):
     form = "grown"
 
     def test_seed_4(self) -> None:
-        for number in range(MOVED_CASES):
-            case = generate(4, number, has_moves=True)
-            outcome = self.arena.run(case)
-            again = f"python -m tests.fuzz --moves --repeat 4:{number}"
-            self.assertIsNone(outcome.failure, f"{again}\n{describe(case, outcome)}")
+        self.run_cases(4, MOVED_CASES, " --moves", has_moves=True)
         self.assertGreater(self.arena.parkazoo.moves, MOVED_CASES // 4)
 
 
@@ -102,15 +102,26 @@ class TestAsyncio(_Test):
     def make_arena(cls) -> Arena:
         return make_asyncio_arena(cls.form)
 
-    def test_seed_5(self) -> None:
-        for number in range(CASES):
-            case = generate(5, number)
-            outcome = self.arena.run(case)
-            again = f"python -m tests.fuzz --asyncio --repeat 5:{number}"
-            self.assertIsNone(outcome.failure, f"{again}\n{describe(case, outcome)}")
+    def test_seed_45(self) -> None:
+        self.run_cases(45, CASES, " --asyncio")
         seen = self.arena.outcomes
-        for name in (*NAMES, "Lock.acquire", "Counter.add", "Party.join"):
+        for name in (*NAMES, "Lock.acquire", "Counter.add", "Party.join", "LockingQueue.get", "TreeCache"):
             self.assertGreater(seen[f"{name}: an answer"] + seen[f"{name}: nothing"], 0, seen)
+
+
+@unittest.skipIf(sys.version_info < (3, 11), "parkazoo.aio needs Python 3.11")
+class TestAsyncioMoved(_Test):
+    """Where directories move between the asyncio client's calls."""
+
+    form = "grown"
+
+    @classmethod
+    def make_arena(cls) -> Arena:
+        return make_asyncio_arena(cls.form)
+
+    def test_seed_6(self) -> None:
+        self.run_cases(6, MOVED_CASES, " --asyncio --moves", has_moves=True)
+        self.assertGreater(self.arena.parkazoo.moves, MOVED_CASES // 4)
 
 
 class TestMutants(_Test):
@@ -152,3 +163,16 @@ class TestMutants(_Test):
 
     def test_a_create_without_flags(self) -> None:
         self.check(Create, flags=0)
+
+
+@unittest.skipIf(sys.version_info < (3, 11), "parkazoo.gateway needs Python 3.11")
+class TestGateway(_Test):
+    """Where kazoo's own clients make the calls, at a gateway."""
+
+    @classmethod
+    def make_arena(cls) -> Arena:
+        return make_gateway_arena(cls.form)
+
+    def test_seed_7(self) -> None:
+        self.run_cases(7, CASES_AT_GATEWAY, " --gateway")
+        self.assertGreater(sum(self.arena.outcomes.values()), 10 * CASES_AT_GATEWAY)

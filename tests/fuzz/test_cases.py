@@ -195,6 +195,13 @@ class TestRules(unittest.TestCase):
             self.assertFalse(self.allowed(call, parkazoo, kazoo, [], is_grown=True))
         self.assertFalse(self.allowed(transaction, "raises CrossEnsembleError", [True], [], is_grown=True))
 
+    def test_a_transaction_whose_directories_have_moved(self) -> None:
+        transaction, move = Call(0, "transaction", args={"operations": []}), Call(0, "move", "/a")
+        for refused in ("raises CrossEnsembleError", ["raises BadArgumentsError", "raises RuntimeInconsistency"]):
+            for answers in ((refused, [True, True]), ([True, True], refused)):
+                self.assertTrue(self.allowed(transaction, *answers, [], move, is_grown=True))
+                self.assertFalse(self.allowed(transaction, *answers, [], is_grown=True))
+
     def test_below_what_may_not_be_read(self) -> None:
         call = Call(0, "ReadLock.contenders", "/d1/lock")
         closed = [ACL(ALL & ~Permissions.READ, ANYONE_ID_UNSAFE)]

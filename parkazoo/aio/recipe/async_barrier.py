@@ -57,6 +57,7 @@ class AsyncBarrier:
         :raises ConnectionClosedError: the client was stopped.
         """
         await steadily(self.client, self._wait)
+        self.client.hear_others()
 
     async def _wait(self) -> None:
         while True:
@@ -118,6 +119,7 @@ class AsyncDoubleBarrier:
             self.client.own(entry.own.withdraw())
             raise
         self.participating = True
+        self.client.hear_others()
 
     async def leave(self) -> None:
         """Waits until all members have left, also over a lost connection. If it is cancelled, it goes on by
@@ -130,6 +132,7 @@ class AsyncDoubleBarrier:
         entry, self._entry = self._entry, None
         self.participating = False
         await self.client.finish(_Exit(self.client, self.path, entry.own, entry.names).leave())
+        self.client.hear_others()
 
 
 class _Folder:

@@ -90,7 +90,10 @@ class AsyncLockingQueue:
                 self._held = None
                 if held is not None:
                     self.client.own(held.withdraw())
-                self._held = held = await self._hold()
+                held = await self._hold()
+                left, self._held = self._held, held
+                if left is not None:  # its consume was refused meanwhile
+                    self.client.own(left.withdraw())
             return held.value
         finally:
             self._turns.give()
@@ -116,7 +119,18 @@ class AsyncLockingQueue:
 
     async def _give_back(self, is_consumed: bool) -> bool:
         held, self._held = self._held, None
-        return held is not None and bool(await self.client.finish(held.end(is_consumed)))
+        return held is not None and bool(await self.client.finish(self._end(held, is_consumed)))
+
+    async def _end(self, held: EntryHold, is_consumed: bool) -> bool:
+        """If that is refused, it is still being processed, unless there is another one by then."""
+        try:
+            return await held.end(is_consumed)
+        except Exception:
+            if self._held is None:
+                self._held = held
+            else:
+                await held.withdraw()
+            raise
 
     def entry(self) -> EntryInProcess:
         """``async with queue.entry() as value``: locks an entry of its own, whatever :meth:`get` has, and waits
@@ -182,6 +196,7 @@ class AsyncLockingQueue:
         except BaseException:
             self.client.own(hold.withdraw())
             raise
+        self.client.hear_others()
         return hold
 
     async def _take(self, hold: EntryHold) -> None:
@@ -232,5 +247,15 @@ class EntryInProcess:
         if body.is_lost:
             client.own(hold.withdraw())
         body.end(self._queue.path, kind, error)
-        if not body.is_lost and not await client.finish(hold.end(is_consumed=kind is None)) and kind is None:
-            raise LockLostError(f"{self._queue.path}: the entry was not consumed, for its lock was lost")
+        if not body.is_lost:
+            was_held = await client.finish(self._end(hold, is_consumed=kind is None))
+            if kind is None and not was_held:
+                raise LockLostError(f"{self._queue.path}: the entry was not consumed, for its lock was lost")
+
+    async def _end(self, hold: EntryHold, is_consumed: bool) -> bool:
+        """If that is refused, the entry is released."""
+        try:
+            return await hold.end(is_consumed)
+        except Exception:
+            await hold.withdraw()
+            raise

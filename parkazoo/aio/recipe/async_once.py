@@ -34,9 +34,9 @@ class AsyncOnce:
     async def call(self, func: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> Any:
         """See :meth:`AsyncRecipes.once`."""
         name, owner = getattr(func, "__name__", ""), getattr(func, "__self__", None)
-        if isinstance(owner, AsyncTransaction) and owner._ask == self._client._ask and name == "commit":
+        if isinstance(owner, AsyncTransaction) and owner.client is self._client and name == "commit":
             inspect.signature(func).bind(*args, **kwargs)
-            return await owner._commit_by(lambda operations: asyncio.ensure_future(self.commit(operations)))
+            return await self._commit_transaction(owner)
         if owner is not self._client or name not in ("create", "set", "delete"):
             raise TypeError(
                 "once takes client.create, client.set, client.delete, or the commit of a client.transaction(), "
@@ -90,12 +90,29 @@ class AsyncOnce:
 
         :raises: as :meth:`AsyncRecipes.once`.
         """
-        request = self._markers.request(operations, own_acl(self._client.auth_data))
+        return await self._commit(self._request(operations))
+
+    async def _commit_transaction(self, transaction: AsyncTransaction) -> list[TransactionResult]:
+        request = self._request(list(transaction.operations))
+        transaction.begin_commit(request)
+
+        def note(results: list[Any]) -> None:
+            transaction.answered(named(request, results, self._client.unchroot))
+
+        return (await self._commit(request, note))[0]
+
+    def _request(self, operations: Sequence[Any]) -> Once:
+        return self._markers.request(operations, own_acl(self._client.auth_data))
+
+    async def _commit(
+        self, request: Once, note: Callable[[list[Any]], None] = lambda results: None
+    ) -> tuple[list[TransactionResult], bool]:
+        """:param note: called with the results, although its caller may be cancelled by then."""
         pauses = GrowingPauses(self._client)
         try:
             while True:
                 try:
-                    results = await self._ask(request)
+                    results = await self._ask(request, note)
                 except (ConnectionLoss, OperationTimeoutError):
                     pass
                 except Exception as error:
@@ -106,24 +123,26 @@ class AsyncOnce:
         finally:
             request.is_left = True
 
-    def _ask(self, request: Once) -> asyncio.Future[Any]:
+    def _ask(self, request: Once, note: Callable[[list[Any]], None]) -> asyncio.Future[Any]:
         answer = self._client._new_future()
         request.is_under_way = True
-        self._client._call(request, OnceReply(answer, request))
+        self._client._call(request, OnceReply(answer, request, note))
         return answer
 
 
 class OnceReply(FutureReply):
     """Ends the request, whether its caller still waits or not."""
 
-    __slots__ = ("_request",)
+    __slots__ = ("_note", "_request")
 
-    def __init__(self, future: asyncio.Future[Any], request: Once) -> None:
+    def __init__(self, future: asyncio.Future[Any], request: Once, note: Callable[[list[Any]], None]) -> None:
         super().__init__(future)
         self._request = request
+        self._note = note
 
-    def set(self, value: object = None) -> None:
+    def set(self, value: Any = None) -> None:
         self._request.is_under_way = False
+        self._note(value)
         super().set(value)
 
     def set_exception(self, exception: Exception) -> None:

@@ -138,10 +138,12 @@ class AsyncSetPartitioner(Generic[ItemT]):
     async def _allocate(self) -> None:
         while self.allocating:
             await self._party.join()
+            if not self.allocating:  # it has finished meanwhile, or lost its session
+                return
             sight = ShortSight(self.client)
             try:
                 members = await self._stable_members(sight)
-                if members is not None and await self._lock_share(sight, members):
+                if members is not None and self.allocating and await self._lock_share(sight, members):
                     self._sight = sight
                     sight.on_change = self._have_changed
                     self._set_state(PartitionState.ACQUIRED)
@@ -260,7 +262,8 @@ class AsyncSetPartitioner(Generic[ItemT]):
 
     def _set_state(self, state: str) -> None:
         self.state = state
-        self.state_change_event.set()
+        with suppress(RuntimeError):  # who waits for it has a loop that is closed
+            self.state_change_event.set()
 
     def _take_locks(self) -> list[AsyncLock]:
         """They are this one's no more."""

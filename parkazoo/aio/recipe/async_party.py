@@ -87,12 +87,20 @@ class AsyncParty:
         return OwnZnode(self.client, join(self.path, self._name()), self.data)
 
     async def leave(self) -> bool:
-        """Leaves. If it is cancelled, it goes on by itself.
+        """Leaves, behind a :meth:`join` that is under way. If it is cancelled, it goes on by itself.
 
         :returns: whether this was a member until now.
         """
+        if self._turns.is_taken:
+            return bool(await self.client.finish(self._leave_behind()))
         own, self._own = self._own, None
         return own is not None and bool(await self.client.finish(own.withdraw()))
+
+    async def _leave_behind(self) -> bool:
+        await self._turns.take()
+        own, self._own = self._own, None
+        self._turns.give()
+        return own is not None and await own.withdraw()
 
     def _let_go(self) -> None:
         """Has it leave; nobody waits for that."""

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import ConnectionClosedError, NoNodeError
 
 from parkazoo.aio.recipe.sight import steadily
 from parkazoo.aio.recipe.task_turns import TaskTurns
@@ -14,6 +14,7 @@ from parkazoo.aio.tending import look
 from parkazoo.errors import AnswerLostError
 from parkazoo.kazoo_private import normpath
 from parkazoo.protocol.asking import check_path
+from parkazoo.protocol.once import in_doubt, may_be_done
 from parkazoo.protocol.placement import join
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ class AsyncQueue:
         self.path: str = normpath(path)
         self._turns = TaskTurns()
         self._names: list[str] = []  # as they were listed last, but for those that were taken
-        self._taking: asyncio.Task[bytes | None] | None = None
+        self._taking: asyncio.Task[bytes | None] | None = None  # of the get that waits, or was cancelled
+        self._deleting = ""  # the path of the entry that it is taking
 
     async def put(self, value: bytes, priority: int = 100) -> None:
         """Puts an entry exactly once, also over a lost connection. If it is cancelled, it may have been put.
@@ -59,35 +61,56 @@ class AsyncQueue:
         """
         await self._turns.take()
         try:
-            left, self._taking = self._taking, None
-            if left is not None:  # by a get that was cancelled
-                value = await self._of(left)
-                if value is not None:
-                    return value
+            value = await self._left()
+            if value is not None:
+                return value
             taking = self.client.own(self._take())
-            return await (self._take() if taking is None else self._of(taking))
+            if taking is None:
+                return await self._take()
+            self._taking = taking
+            taking.add_done_callback(look)
+            await asyncio.wait([taking])
+            self._taking = None
+            return taking.result()
         finally:
             self._turns.give()
 
-    async def _of(self, taking: asyncio.Task[bytes | None]) -> bytes | None:
-        """What it has taken. If this is cancelled, the next get asks."""
-        self._taking = taking
-        taking.add_done_callback(look)
-        await asyncio.wait([taking])
+    async def _left(self) -> bytes | None:
+        """What it has taken for a get that was cancelled.
+
+        :raises: why that one has no value, if it may have taken an entry.
+        """
+        left = self._taking
+        if left is None:
+            return None
+        if not (left.done() or left.get_loop().is_closed()):
+            await asyncio.wait([left])
         self._taking = None
-        return taking.result()
+        if not left.done() or left.cancelled():  # its loop was closed
+            if self._deleting:
+                raise in_doubt(ConnectionClosedError, self._deleting)
+            return None
+        error = left.exception()
+        if error is None:
+            return left.result()
+        if isinstance(error, Exception) and may_be_done(error):
+            raise error
+        return None
 
     async def _take(self) -> bytes | None:
-        while (first := await steadily(self.client, self._first)) is not None:
-            path, value = first
+        while True:
+            self._deleting = ""
+            if (first := await steadily(self.client, self._first)) is None:
+                return None
+            self._deleting, value = first
+            self.client.hear_others()  # who has put it
             try:
-                await self.client.once(self.client.delete, path)
+                await self.client.once(self.client.delete, self._deleting)
             except NoNodeError:  # another client has taken it
                 self._names = []
             else:
                 self._names.pop(0)
                 return value
-        return None
 
     async def _first(self) -> tuple[str, bytes] | None:
         """The path of the first entry, and its value."""

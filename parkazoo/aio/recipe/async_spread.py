@@ -11,7 +11,6 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from parkazoo.aio.async_calls import plain
 from parkazoo.aio.tending import Tending, look
-from parkazoo.protocol.asking import check_path
 from parkazoo.protocol.placement import split
 from parkazoo.recipe.bucket_names import Buckets, OneWatch
 from parkazoo.recipe.swept import SWEEPS
@@ -27,7 +26,6 @@ class AsyncSpread(Buckets):
     """
 
     def __init__(self, client: Tending, path: str, buckets: int) -> None:
-        check_path(path)
         super().__init__(path, buckets)
         self.client = client
         self._is_verified = False

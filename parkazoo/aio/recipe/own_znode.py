@@ -107,14 +107,13 @@ class Contender(OwnZnode):
     is_numbered = True
 
     def __init__(self, client: Tending, folder: str, mark: str, data: bytes) -> None:
-        self.prefix = uuid.uuid4().hex + mark
-        super().__init__(client, join(folder, self.prefix), data)
+        super().__init__(client, join(folder, uuid.uuid4().hex + mark), data)
 
     async def _look(self) -> str | None:
-        folder = split(self._asked)[0]
+        folder, prefix = split(self._asked)
         with suppress(NoNodeError):
             for name in await self._client.get_children(folder):
-                if name.startswith(self.prefix):
+                if name.startswith(prefix):
                     return join(folder, name)
         return None
 

@@ -43,7 +43,7 @@ class Body:
         return self._strike is not None
 
     def _lose(self) -> None:
-        if not self.is_lost:  # not here and now: the task itself may be at work
+        if not (self.is_lost or self._task.get_loop().is_closed()):  # not now: the task itself may be at work
             self._strike = asyncio.get_running_loop().call_soon(self._cancel)
 
     def _cancel(self) -> None:
@@ -112,7 +112,10 @@ class Possession:
         finally:
             if self._held is None:
                 self._turns.give()
-        return self._held is not None
+        if self._held is None:
+            return False
+        self.client.hear_others()
+        return True
 
     async def _contend(self, blocking: bool) -> OwnZnode | None:
         """From the last answer to the end there is no suspension, at which a cancellation could lose it."""

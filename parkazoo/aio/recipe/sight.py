@@ -37,14 +37,14 @@ async def steadily(client: Tending, attempt: Callable[[], Awaitable[T]]) -> T:
 
     :raises ConnectionClosedError: the client was stopped.
     """
-    pauses = GrowingPauses(client)
+    pauses = None
     while True:
         try:
             return await attempt()
         except ConnectionClosedError:  # it is a SessionExpiredError
             raise
         except (ConnectionLoss, OperationTimeoutError, SessionExpiredError):
-            pass
+            pauses = pauses or GrowingPauses(client)
         await pauses.next()
 
 
@@ -61,7 +61,7 @@ class Sight:
     """
 
     def __init__(self, client: Tending, on_change: Callable[[], None] = lambda: None) -> None:
-        self.told: set[str] = set()
+        self.told: tuple[str, ...] = ()  # an empty set takes 216 bytes, and many wait
         self.on_change = on_change
         self._client = client
         self._change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -69,7 +69,7 @@ class Sight:
 
     def __call__(self, event: WatchedEvent) -> None:
         is_first = not self.told
-        self.told.add(event.type)
+        self.told += (event.type,)
         if is_first:
             self.on_change()
         if not self._change.done():
@@ -83,9 +83,9 @@ class Sight:
         self._reads[at] = path, None  # who waits for a change needs no answer any more
         return result
 
-    async def change(self) -> None:
-        """Waits until something that was read has changed, or the session is lost."""
-        await self._change
+    def change(self) -> asyncio.Future[None]:
+        """Await it: it comes when something that was read has changed, or the session is lost."""
+        return self._change
 
     def __enter__(self) -> Sight:
         return self
