@@ -158,9 +158,18 @@ class Carrying:
             watch.places.add(Place(self._new.ensemble, new))
             watch.home = watch.home and Place(self._new.ensemble, new)
         request = GetChildren2(new, watch) if is_of_children else Exists(new, watch)
-        self._ask(self._to, request, partial(self._have_asked, is_of_children, new, watch))
+        self._to.submit(request, OnAnswer(partial(self._take_answer, is_of_children, new, watch)))
 
-    def _have_asked(self, is_of_children: bool, path: str, watch: Watch, answer: Any) -> None:
+    def _take_answer(self, is_of_children: bool, path: str, watch: Watch, answer: Any) -> None:
+        """The answer is judged before an event is read that comes right behind it: that is of a later change."""
+        judge = partial(self._judge, is_of_children, path, watch, answer)
+        if isinstance(answer, Exception):  # no watch is left; any thread may have made it
+            self._runtime.call(judge)
+        else:
+            judge()
+        self._runtime.call(self._have_left)
+
+    def _judge(self, is_of_children: bool, path: str, watch: Watch, answer: Any) -> None:
         stat = answer[1] if is_of_children and not isinstance(answer, Exception) else answer
         if stat is None or isinstance(stat, Exception):
             is_same = False
@@ -169,9 +178,8 @@ class Carrying:
             is_same = max(newest, stat.czxid) <= self._seal or (path == self._new.path and newest <= self._seal)
         if not is_same:
             is_left = self._to.forget_watch(path, watch, is_of_children)
-            if is_left or isinstance(answer, Exception):  # else an event has told it
+            if is_left or isinstance(answer, Exception):  # else it was withdrawn
                 self._tell(is_of_children, path, watch, stat)
-        self._have_left()
 
     def _tell(self, is_of_children: bool, path: str, watch: Watch, stat: Any) -> None:
         """:param stat: of the znode, which has changed; None: it has gone; or why it is not known."""

@@ -12,7 +12,7 @@ from functools import partial
 
 from parkazoo.engine.gather import Gather, Slot
 from parkazoo.engine.placed_call import PlacedCall
-from parkazoo.engine.ports import AbandonedError, BodyReply, OnAnswer, Reply, RequestPort, give, is_abandoned
+from parkazoo.engine.ports import AbandonedError, BodyReply, OwnAnswer, Reply, RequestPort, give, is_abandoned
 from parkazoo.engine.read_reply import ReadReply
 from parkazoo.engine.serial import Serial
 from parkazoo.kazoo_private import Exists, Sync, Transaction
@@ -60,7 +60,7 @@ class _Run(Turn):
         self._plan = plan
         self.request = request
         self._reply = reply
-        self.has_begun = operation is not None
+        self.has_begun = False
         self._generator: Operation[object] = operation or plan.operation(driver.context, request)
 
     @property
@@ -351,7 +351,7 @@ class Driver:
         self._run_held(look(context, watch), reply, watch, order)  # in place of a request: it is to be left again
 
     def _run_held(self, operation: Operation[object], reply: Reply, request: object, order: Order[_Run]) -> None:
-        ending = OnAnswer(partial(self._let_go, order, reply), reply)
+        ending = OwnAnswer(partial(self._let_go, order, reply), reply)
         _Run(self, OTHER, request, ending, operation, order).advance(None)
 
     def _let_go(self, order: Order[_Run], reply: Reply, answer: object) -> None:

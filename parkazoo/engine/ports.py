@@ -78,6 +78,21 @@ class OnAnswer:
         self._call(exception)
 
 
+class OwnAnswer(OnAnswer):
+    """One that is kept and abandoned with its asker."""
+
+    __slots__ = ()
+
+    @property
+    def is_abandoned(self) -> bool:
+        """See :func:`is_abandoned`."""
+        return is_abandoned(self.asker)
+
+    def note_kept(self) -> None:
+        """See :func:`note_kept`."""
+        note_kept(self.asker)
+
+
 def give(reply: Reply | None, answer: object) -> None:
     """Set a reply, if there is one.
 

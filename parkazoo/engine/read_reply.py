@@ -32,7 +32,7 @@ class ReadReply:
     It does not wrap a reply alone, but is the operation: it takes the place of a generator and of its turn.
     """
 
-    __slots__ = ("_context", "_driver", "_first", "_is_first", "_order", "_reply", "_request")
+    __slots__ = ("_context", "_driver", "_first", "_has_begun", "_is_first", "_order", "_reply", "_request")
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class ReadReply:
         self._reply = reply
         self._first = first
         self._is_first = first[1] is not None  # it was sent, and is not answered
+        self._has_begun = False  # the rest has
 
     @property
     def asker(self) -> Reply | None:
@@ -59,7 +60,7 @@ class ReadReply:
     @property
     def is_abandoned(self) -> bool:
         """See :func:`is_abandoned`."""
-        return self._is_first and is_abandoned(self._reply)
+        return not self._has_begun and is_abandoned(self._reply)
 
     def set(self, value: Any = None) -> None:
         d, _, mode, guess, since = self._first
@@ -90,6 +91,6 @@ class ReadReply:
             self._driver.release_node(d.path, self._order, mode)
 
     def _go_on(self, answer: Any) -> None:
-        self._is_first = False
+        self._is_first, self._has_begun = False, True
         (d, _, mode, _, _), request = self._first, self._request
         self._driver.run_brief(rest_of(self._context, request, d, answer), request, self, self._order, mode)

@@ -20,11 +20,11 @@ from parkazoo.engine.ports import (
     AbandonedError,
     BodyReply,
     OnAnswer,
+    OwnAnswer,
     Reply,
     RequestPort,
     give,
     is_abandoned,
-    note_kept,
 )
 from parkazoo.kazoo_private import Auth, Create, Create2, Delete, Reconfig, SetACL, SetData, Sync, Transaction
 from parkazoo.protocol.context import Context
@@ -103,7 +103,7 @@ class TotalDriver(Driver):
         ensemble, token = self._only_ensemble(request), object()
         if self._may_start(ensemble, token, request, reply):
             try:
-                super().call(request, _OwnAnswer(partial(self._answered, token, reply), reply))
+                super().call(request, OwnAnswer(partial(self._answered, token, reply), reply))
             except BaseException:  # a signal handler's, perhaps: the caller goes on without an answer
                 self._ended(token)
                 raise
@@ -165,7 +165,7 @@ class TotalDriver(Driver):
         """Start waiting operations, as far as they may."""
         while (first := self._first(token := object())) is not None:
             request, reply = first
-            ending = _OwnAnswer(partial(self._answered, token, reply), reply)
+            ending = OwnAnswer(partial(self._answered, token, reply), reply)
             if is_abandoned(reply):
                 ending.set_exception(AbandonedError())
                 continue
@@ -207,21 +207,6 @@ class TotalDriver(Driver):
         for _, reply in waiting:
             if reply is not None:
                 reply.set_exception(failure())
-
-
-class _OwnAnswer(OnAnswer):
-    """To an operation, or to a request of its own: it is abandoned with that. Writes put in front are not."""
-
-    __slots__ = ()
-
-    @property
-    def is_abandoned(self) -> bool:
-        """See :func:`is_abandoned`."""
-        return is_abandoned(self.asker)
-
-    def note_kept(self) -> None:
-        """See :func:`note_kept`."""
-        note_kept(self.asker)
 
 
 class _Ports(Sequence[RequestPort]):
@@ -281,12 +266,12 @@ class _Port:
             self._put(reply, reply)
         elif kind in WRITES:
             guard = Guard(self._heard.count)
-            self._member.submit(request, _OwnAnswer(partial(self._write_answered, guard, reply), reply))
+            self._member.submit(request, OwnAnswer(partial(self._write_answered, guard, reply), reply))
         elif kind == Sync.type:
-            self._member.submit(request, _OwnAnswer(partial(self._read_answered, Guard(0), reply), reply))
+            self._member.submit(request, OwnAnswer(partial(self._read_answered, Guard(0), reply), reply))
         else:
             guard = self._heard.guard(self._ensemble) or self._put(None, reply)
-            self._member.submit(request, _OwnAnswer(partial(self._read_answered, guard, reply), reply))
+            self._member.submit(request, OwnAnswer(partial(self._read_answered, guard, reply), reply))
 
     def _put(self, reply: Reply | None, asker: Reply | None) -> Guard:
         """Send a write that cannot succeed.

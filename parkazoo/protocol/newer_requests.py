@@ -169,6 +169,12 @@ class CreateContainer(_OfContainer):
         return _read_texts(bytes, offset, 1, 1)[0]
 
 
+class CreateContainerIfAble(CreateContainer):
+    """The same, but where a container would never end it is an ordinary znode."""
+
+    __slots__ = ()
+
+
 class CreateTTL(_OfTTL):
     """A create of a znode that ends when it was not changed for a time, and has no child; ZooKeeper 3.5.4.
 

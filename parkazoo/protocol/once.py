@@ -305,9 +305,14 @@ def told(request: Once, error: Exception, unchroot: Callable[[str], str]) -> Exc
     is_end = isinstance(error, (ConnectionClosedError, SessionExpiredError))
     if not is_end or request.marker.attempt is None:  # it was not sent
         return error
-    told = type(error)(f"{paths(request.operations, unchroot)}: {MAY_BE_DONE}")
-    told.may_be_done = True  # type: ignore[attr-defined]  # may_be_done() looks at it
-    return told
+    return in_doubt(type(error), paths(request.operations, unchroot))
+
+
+def in_doubt(kind: type[Exception], paths: str) -> Exception:
+    """The error of a write that may have been done."""
+    error = kind(f"{paths}: {MAY_BE_DONE}")
+    error.may_be_done = True  # type: ignore[attr-defined]  # may_be_done() looks at it
+    return error
 
 
 def may_be_done(error: Exception) -> bool:

@@ -132,6 +132,9 @@ class _Line(Generic[TurnT]):
 class Order(Generic[TurnT]):
     """The queues of one client. Not thread-safe: the driver holds a lock around each call.
 
+    An exception of a signal handler may end a call at any point. Until all queues are given up, other threads give
+    up their claims: so each call counts a claim in its new place before it drops it from the old one.
+
     :ivar lines: the queues. A successor has the same.
     :ivar under_way: how many operations that have entered here hold something: a claim, or :meth:`hold`.
     :ivar failure: what they end with at their next request; None as long as they may send.
@@ -194,13 +197,17 @@ class Order(Generic[TurnT]):
         """Give up what :meth:`claim_node` holds; returns the turns that can start now."""
         self.under_way -= 1
         counts, key = self._counts, path + "/"
-        if (count := counts.pop(key, 0)) > 1:
+        if (count := counts.get(key, 0)) > 1:
             counts[key] = count - 1
+        elif count:
+            del counts[key]
         ready = [] if count else self._release(key, COUNT)  # it has got a line since then
         if mode != COUNT:
-            if (count := counts.pop(path, 0)) > 1:
+            if (count := counts.get(path, 0)) > 1:
                 counts[path] = count - 1
-            if not count:
+            elif count:
+                del counts[path]
+            else:
                 ready += self._release(path, mode)
         return ready
 
@@ -225,11 +232,13 @@ class Order(Generic[TurnT]):
             for key in turn.claims:
                 if key in counts:
                     is_list = key[-1] == "/" != key  # else it is a znode, perhaps the root
-                    lines[key] = _Line(COUNT if is_list else READ, counts.pop(key))
+                    lines[key] = _Line(COUNT if is_list else READ, counts[key])
+                    del counts[key]
         if self._trusts:
             for key, mode in turn.claims.items():
-                if mode == WRITE and (count := self._trusts.pop(key, 0)):
+                if mode == WRITE and (count := self._trusts.get(key, 0)):
                     lines.setdefault(key, _Line(TRUST, 0)).grant(TRUST, count)
+                    del self._trusts[key]
         for key, mode in turn.claims.items():
             line = lines.get(key)
             if line is not None and not line.is_free(mode):
@@ -243,6 +252,7 @@ class Order(Generic[TurnT]):
                 self._grant(key, mode)
             self.under_way += bool(turn.claims)
             return True
+        turn.blocked = 1  # until it is in all queues
         for key, mode in turn.claims.items():
             line = lines.get(key)
             if line is None:
@@ -250,10 +260,11 @@ class Order(Generic[TurnT]):
             elif line.is_free(mode):
                 line.grant(mode)
             else:
-                line.wait(turn, mode)
                 turn.blocked += 1
+                line.wait(turn, mode)
         self.under_way += 1
         self._blocked[0] += 1
+        turn.blocked -= 1
         return False
 
     def waiting(self) -> list[TurnT]:
@@ -290,9 +301,10 @@ class Order(Generic[TurnT]):
         ready: list[TurnT] = []
         line = self.lines.get(key)
         if mode == TRUST and (line is None or not line.modes & TRUST):
-            count = self._trusts.pop(key)
-            if count > 1:
+            if (count := self._trusts[key]) > 1:
                 self._trusts[key] = count - 1
+            else:
+                del self._trusts[key]
             return ready
         assert line is not None
         line.held[mode] -= 1

@@ -46,9 +46,10 @@ class Change:
     :ivar paths: what it creates or deletes, or would. :ivar began: the count when it began.
     :ivar count: the same, then the count when it was answered.
     :ivar ensemble: reads there come after it; -1 if that is not known of any ensemble.
+    :ivar is_doubted: another stands for it in some tables, since an earlier one was noted there.
     """
 
-    __slots__ = ("_failures", "_past", "began", "count", "ensemble", "paths")
+    __slots__ = ("_failures", "_past", "began", "count", "ensemble", "is_doubted", "paths")
 
     def __init__(
         self, past: Past, paths: Sequence[str], ensemble: int, failures: tuple[type[Exception], ...]
@@ -56,6 +57,7 @@ class Change:
         self.paths = paths
         self.began = self.count = 0
         self.ensemble = ensemble
+        self.is_doubted = False
         self._past = past
         self._failures = failures
 
@@ -105,7 +107,7 @@ class Past:
         if len(self._written) > 1:
             with self._lock:
                 self._count = change.began = change.count = self._count + 1
-                self._note(change)
+                self._note(change, is_sent=False)
         return change
 
     def end(self, change: Change, is_executed: bool) -> None:
@@ -119,7 +121,10 @@ class Past:
                 change.ensemble = -1
             elif is_alone and change.ensemble >= 0:
                 self._written[change.ensemble] = change.count
-            if not is_alone or len(change.paths) > 1 or self._named.get(change.paths[0]) is not change:
+            is_noted = (
+                len(change.paths) == 1 and not change.is_doubted and self._named.get(change.paths[0]) is change
+            )
+            if not (is_alone and is_noted):
                 if not self._is_alike(change):
                     change.ensemble = -1  # no ensemble is known to have executed all
                 self._note(change)
@@ -135,20 +140,36 @@ class Past:
         with self._lock:
             self._written[ensemble] = max(self._written[ensemble], count)
 
-    def _note(self, change: Change) -> None:
-        named, below = self._named, self._below
+    def _note(self, change: Change, *, is_sent: bool = True) -> None:
+        """Put a change into the tables, in place of earlier ones.
+
+        :param is_sent: it was; else its caller may yet give it up. Reads on its ensemble then count on no earlier
+            change that they do not come after by themselves.
+        """
+        named, below, ensemble = self._named, self._below, change.ensemble
+        counts = change.count if is_sent or ensemble < 0 else self._written[ensemble]
         for path in change.paths:
-            named[path] = change
-            parent = path
-            while len(parent) > 1:
-                parent = parent.rpartition("/")[0] or "/"
-                below[parent] = change
+            old, parent, table = named.get(path), path, named
+            while True:
+                is_safe = old is None or old.count <= counts or old.ensemble == ensemble
+                table[parent] = change if is_safe else self._doubted(change)
+                if len(parent) <= 1:
+                    break
+                parent, table = parent.rpartition("/")[0] or "/", below
+                old = below.get(parent)
         if len(named) > PATHS_REMEMBERED or len(below) > PATHS_REMEMBERED:
             for table in (named, below):
                 while len(table) > PATHS_REMEMBERED:
                     oldest = next(iter(table))
                     self._forgotten = max(self._forgotten, table[oldest].count)  # before it is gone
                     del table[oldest]
+
+    def _doubted(self, change: Change) -> Change:
+        """What stands for a change and an earlier one until that is answered: no ensemble surely has both."""
+        change.is_doubted = True
+        doubted = Change(self, change.paths, -1, ())
+        doubted.began = doubted.count = change.count
+        return doubted
 
     def _is_alike(self, change: Change) -> bool:
         """Whether a change can stand in the tables for changes that began or ended after it began."""

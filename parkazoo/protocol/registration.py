@@ -5,7 +5,9 @@ On each ensemble a client registers its session by an ephemeral znode, before it
 object, and its ``client`` is the id of the client's first session. So all clients see one owner of a client's
 ephemerals, whichever ensembles they are on.
 
-A session without a registration is one of plain kazoo, or of a client that could not register.
+A session without a registration is one of plain kazoo, or of a client that could not register. Commands that take
+long register too, so that they are not taken for such programs: their data has a ``command``, and nobody waits for
+them.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from parkazoo.kazoo_private import GetData
 from parkazoo.protocol.placement import CLIENTS
 from parkazoo.protocol.steps import Operation, ask
 
-CLIENT = "client"
+CLIENT, COMMAND = "client", "command"
 SESSION_BITS = 64  # signed
 SESSION = re.compile(r"0x[0-9a-f]{1,16}")
 MOST_KNOWN = 1 << 16
@@ -61,6 +63,11 @@ def decode_registration(data: bytes | None) -> Mapping[str, object]:
         if isinstance(found, dict):
             return found
     return {}
+
+
+def is_command(said: Mapping[str, object]) -> bool:
+    """Whether a registration is a command's."""
+    return COMMAND in said
 
 
 class Owners:

@@ -18,7 +18,7 @@ from parkazoo.engine.observed import ObservedOperation, ObservedOperations
 from parkazoo.engine.ports import AbandonedError, is_abandoned, note_kept
 from parkazoo.engine.total import TotalDriver
 from parkazoo.engine.unjoined import Unjoined
-from parkazoo.kazoo_private import Create, Delete, GetData, SetData
+from parkazoo.kazoo_private import Create, Delete, Exists, GetData, SetData
 from parkazoo.protocol.hold import Hold
 from parkazoo.protocol.past import CATCH_UP
 from tests.explore.alone import make_context
@@ -26,14 +26,8 @@ from tests.fakes.asked import PLACEMENT, AskedMember, AskedTest
 from tests.fakes.result import Result
 
 
-class Caller(Result):
-    """A reply that its caller may give up."""
-
-    is_abandoned = False
-
-
 class AbandonedTest(unittest.TestCase):
-    def assert_abandoned(self, *callers: Caller) -> None:
+    def assert_abandoned(self, *callers: Result) -> None:
         self.assertEqual([type(each.value) for each in callers], [AbandonedError] * len(callers))
         for each in callers:
             self.assertRegex(str(each.value), "so it was not$")
@@ -41,7 +35,7 @@ class AbandonedTest(unittest.TestCase):
 
 class TestKept(AbandonedTest):
     def setUp(self) -> None:
-        self.callers = [Caller() for _ in range(3)]
+        self.callers = [Result() for _ in range(3)]
         self.requests = [GetData(f"/{each}", None) for each in range(3)]
         self.seen: list[Any] = []
 
@@ -78,7 +72,7 @@ class TestBehindDeferredWrites(AbandonedTest):
         session, runtime = mock.Mock(), mock.Mock()
         own = OwnOperations(session, runtime, 0.0, OPEN_ACL_UNSAFE, threading.Lock())
         own.changed(is_in_doubt=True)
-        callers = Caller(), Caller()
+        callers = Result(), Result()
         for number, caller in enumerate(callers):
             own.call(GetData(f"/{number}", None), caller)
         callers[0].is_abandoned = True
@@ -90,8 +84,8 @@ class TestBehindDeferredWrites(AbandonedTest):
 
 
 class TestOperations(AskedTest, AbandonedTest):
-    def call(self, request: Any) -> Caller:
-        caller = Caller()
+    def call(self, request: Any) -> Result:
+        caller = Result()
         self.driver.call(request, caller)
         return caller
 
@@ -126,6 +120,24 @@ class TestOperations(AskedTest, AbandonedTest):
                 else:  # it has sent several at once
                     self.assertGreater(sum(len(member.waiting) for member in self.members), 0)
                     self.fail_members()
+                self.assertFalse(self.driver.order)
+                self.setUp()
+
+    def test_a_read_behind_a_write(self) -> None:
+        """It does not begin with the one request that would be enough."""
+        for request in (GetData("/a", None), GetData("/b", None), Exists("/c", None), GetData("/a/b", None)):
+            with self.subTest(request):
+                self.driver.context.past.distrust()
+                caller = self.call(request)
+                replies = [reply for member in self.members for reply in member.waiting]
+                self.assertGreater(len(replies), 1)
+                for reply in replies:
+                    note_kept(reply)
+                caller.is_abandoned = True
+                self.assertTrue(all(map(is_abandoned, replies)))
+                for reply in replies:
+                    reply.set_exception(AbandonedError())
+                self.assert_abandoned(caller)
                 self.assertFalse(self.driver.order)
                 self.setUp()
 
@@ -214,8 +226,8 @@ class TestOneOrder(AskedTest, AbandonedTest):
         members: Any = self.members
         self.driver = TotalDriver(make_context(PLACEMENT), members, threading.Lock)
 
-    def call(self, request: Any) -> Caller:
-        caller = Caller()
+    def call(self, request: Any) -> Result:
+        caller = Result()
         self.driver.call(request, caller)
         return caller
 
@@ -255,7 +267,7 @@ class TestOneOrder(AskedTest, AbandonedTest):
 
 class TestReplies(unittest.TestCase):
     def test_they_pass_it_on(self) -> None:
-        caller = Caller()
+        caller = Result()
         request = Create("/a", b"", OPEN_ACL_UNSAFE, 0)
         operations = ObservedOperations(lambda request, reply: None, lambda *_: None, lambda: 0.0)
         replies = [

@@ -251,8 +251,22 @@ class TestCarrying(CarryingTest):
         self.ports[1].answer(SEALED)
         self.assertEqual((self.looks, self.is_over), ([], True))
 
-    def test_an_event_has_told_it(self) -> None:
-        """It has come behind the answer, before that is looked at."""
+    def test_an_event_comes_right_behind_the_answer(self) -> None:
+        """It is of a later change: the loop reads it before it makes a call, and must not find the watch."""
+        for answer in (None, STAT._replace(czxid=SEAL + 1, mzxid=SEAL + 1, pzxid=SEAL + 1)):
+            self.setUp()
+            self.begin_with(f"{OLD.path}/x")
+            later: list[Any] = []
+            vars(self)["call"] = later.append
+            self.ports[1].answer(answer)
+            self.assertEqual([event.type for _, event in self.told], [EventType.DELETED])
+            self.assertEqual((self.ports[1].data, self.is_over), ([], False))
+            del vars(self)["call"]
+            for call in later:
+                call()
+            self.assertEqual((len(self.told), self.is_over), (1, True))
+
+    def test_it_was_withdrawn_meanwhile(self) -> None:
         self.begin_with(f"{OLD.path}/x")
         ports, forget = self.ports[1], self.ports[1].forget_watch
         ports.forget_watch = lambda *watch: forget(*watch) and False  # type: ignore[method-assign]

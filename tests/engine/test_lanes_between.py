@@ -61,6 +61,18 @@ class TestLanesBetween(unittest.TestCase):
     def apart(self, at: int) -> Landed:
         return Landed(at, NOT_HERE, 1)
 
+    def test_no_more_are_taken_than_may_be_pending(self) -> None:
+        """On all lanes together."""
+        writes = [Write(SetData(f"/d{number}/x", b"", -1), 1) for number in range(4)]
+        lanes = [self.lanes.assign(f"/d{number}", number % 2) for number in range(4)]
+        taken = [self.lanes.put(lane, f"/d{n}", writes[n], 3) for n, lane in enumerate(lanes)]
+        self.assertEqual((taken, self.lanes.pending), ([True, True, True, False], 3))
+        self.lanes.flush()
+        self.answer(0, LANDED)
+        self.assertTrue(self.lanes.put(lanes[3], "/d3", writes[3], 3))
+        self.lanes.ended = "closed"
+        self.assertIsInstance(self.lanes.put(lanes[3], "/d3", writes[3], 3), Exception)
+
     def test_what_is_in_front_comes_first(self) -> None:
         a, first, b, second = self.issue(self.one, "/e/a", "/d/x", "/e/b", "/d/x")
         self.answer(0, self.apart(1))

@@ -14,5 +14,6 @@ Each file stands on those above it:
   ``visits``: what `make explore` visits; ``visitor``: what these have in common with ``sessions``
 - ``mutation``, ``edits``: how a mutant is made: a wrong function in place of a right one; other steps and answers
 - ``grown_families``, ``grown_deep``, ``grown_levels``, ``grown_mutants``: more of maps that have grown
+- ``given_up``, ``given_up_mutants``: callers that give up, as those of asyncio's client may
 - ``sessions``: the same for connections and sessions that are lost, expire and begin anew
 """

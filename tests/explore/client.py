@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from threading import Lock
+from typing import TypeVar
 
 from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 
 from parkazoo.engine.driver import Driver
-from parkazoo.engine.ports import Reply
+from parkazoo.engine.ports import AbandonedError, Reply, is_abandoned, note_kept
 from parkazoo.engine.total import TotalDriver
 from parkazoo.engine.watching import Watching
 from parkazoo.protocol.lasting_watch import LastingWatch
+from parkazoo.protocol.past import CATCH_UP
 from parkazoo.protocol.placement import Placement, logical
 from tests.explore.alone import make_context, make_grown
 from tests.explore.model import Model
@@ -22,6 +24,7 @@ from tests.explore.scenario import Knows
 from tests.explore.znodes import ANYONE, Answer, Request, Who, has_watch, watch_kind
 from tests.fakes.result import Result
 
+R = TypeVar("R", bound=Result)
 Watcher = Callable[[WatchedEvent], object]
 
 
@@ -62,9 +65,15 @@ class Watches:
 
 
 class FakeMember:
-    """A connection: requests wait in `outbox` for the server, answers and events in `inbox` for the client."""
+    """A connection: requests wait in `outbox` for the server, answers and events in `inbox` for the client.
 
-    def __init__(self, client: Client, ensemble: int) -> None:
+    :param keeps: requests wait for the connection first, as if it had no room: see :meth:`take`.
+    :ivar kept: how many still do, the last ones of `outbox`.
+    """
+
+    def __init__(self, client: Client, ensemble: int, *, keeps: bool = False) -> None:
+        self.keeps = keeps
+        self.kept = 0
         self.client = client
         self.ensemble = ensemble
         self.outbox: deque[tuple[Request, Reply | None]] = deque()
@@ -74,6 +83,25 @@ class FakeMember:
 
     def submit(self, request: Request, reply: Reply | None) -> None:
         self.outbox.append((request, reply))
+        if self.keeps:
+            self.kept += 1
+            note_kept(reply)
+        else:
+            self._note_sent(request, reply)
+
+    def take(self) -> None:
+        """The connection takes the oldest request that it has kept, and sends it if that was not given up."""
+        at = len(self.outbox) - self.kept
+        request, reply = self.outbox[at]
+        self.kept -= 1
+        if not is_abandoned(reply):
+            self._note_sent(request, reply)
+            return
+        if (caller := caller_of(reply)) is not None and caller.has_begun:
+            self.client.mistakes.append("what has begun is left half done")
+        del self.outbox[at]
+        if reply is not None:
+            reply.set_exception(AbandonedError())
 
     def forget_watch(self, path: str, watch: Watcher | LastingWatch, of_children: bool | None = None) -> bool:
         was_there, tables = False, (self.watches.data, self.watches.child)
@@ -90,6 +118,16 @@ class FakeMember:
 
     def child_watches(self) -> list[tuple[str, Watcher]]:
         return [(path, each) for path, watches in self.watches.child.items() for each in watches]
+
+    def _note_sent(self, request: Request, reply: Reply | None) -> None:
+        caller = caller_of(reply) if self.client.may_give_up else None
+        if caller is not None and request is CATCH_UP:
+            is_for_all = isinstance(self.client.driver, TotalDriver)  # others count on it, so it is sent
+            caller.is_prepared |= is_for_all or not caller.is_given_up
+        elif caller is not None:
+            if caller.is_given_up and not (caller.has_begun or caller.is_prepared):
+                self.client.mistakes.append("a request is sent that was given up before")
+            caller.has_begun = True
 
     def serve(self) -> None:
         """The server executes the oldest request."""
@@ -119,12 +157,37 @@ class FakeMember:
         self.inbox.popleft()()
 
 
+def caller_of(reply: object) -> Asked | None:
+    """The reply to the operation that a request is sent for."""
+    while reply is not None and not isinstance(reply, Asked):
+        reply = getattr(reply, "asker", None)
+    return reply
+
+
+class Asked(Result):
+    """The reply to an operation of a program.
+
+    :ivar has_begun: a request was sent for it. :ivar is_prepared: or a write in front of one.
+    """
+
+    has_begun = False
+    is_prepared = False
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether a test has given it up, whatever it says."""
+        return self.is_abandoned
+
+
 class Client:
     """A client of the model. Nothing happens by itself: see :meth:`choices`.
 
     ``callbacks`` stands for kazoo's watch thread: what is called there, in order.
 
     :param knows: if pins decide where children are: where it thinks that they are.
+    :param keeps: the ensembles whose connections keep requests.
+    :param may_give_up: whether to note what is sent for operations that may be given up.
+    :ivar mistakes: what it has done wrong.
     """
 
     def __init__(
@@ -136,12 +199,18 @@ class Client:
         knows: Knows | None = None,
         *,
         has_total_order: bool = False,
+        keeps: Container[int] = (),
+        may_give_up: bool = False,
     ) -> None:
         self.model = model
+        self.may_give_up = may_give_up
         self.who = who
         self.sent: list[tuple[int, Request]] = []
+        self.mistakes: list[str] = []
         self.callbacks: deque[Callable[[], object]] = deque()
-        self.members = [FakeMember(self, ensemble) for ensemble in range(placement.ensembles)]
+        self.members = [
+            FakeMember(self, ensemble, keeps=ensemble in keeps) for ensemble in range(placement.ensembles)
+        ]
         self.watching = watching = Watching(
             self.members, self.callbacks.append, self._deliver, lambda: KeeperState.CONNECTED
         )
@@ -167,7 +236,9 @@ class Client:
         self.callbacks.append(partial(watch, event))
 
     def call(self, request: Request) -> Result:
-        result = Result()
+        return self.ask(request, Asked())
+
+    def ask(self, request: Request, result: R) -> R:
         self.driver.call(request, result)
         return result
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kazoo.exceptions import ConnectionLoss
 from kazoo.protocol.states import EventType
 
 from tests.explore.judge import Judge
@@ -11,7 +12,7 @@ from tests.explore.scenario import Bounds, Scenario, Violation
 from tests.explore.scheduler import Scheduler
 from tests.explore.tell import events_of, report
 from tests.explore.visitor import ANYTHING, Visitor
-from tests.explore.world import Move, Told, World, moves_to
+from tests.explore.world import Move, Position, Told, World, moves_to
 
 
 class Explorer(Visitor[World, Move]):
@@ -35,6 +36,9 @@ class Explorer(Visitor[World, Move]):
     def _judge_end(self, world: World) -> None:
         self.is_cut = self.is_cut or self._scheduler.is_cut(world, self.bounds)
         self.scenario.promises.at_end(world.model, world.crashes > 0)
+        for client in world.clients:
+            if client.is_alive and not client.position.is_waiting:
+                verify_nothing_is_left(client.position)
         self._judge.judge(world.model, world.history, self._told(world))
 
     def _moves_to(self, world: World) -> list[Move]:
@@ -55,3 +59,13 @@ class Explorer(Visitor[World, Move]):
             for index, client in enumerate(world.clients)
             if client.is_alive and not client.position.is_waiting
         }
+
+
+def verify_nothing_is_left(position: Position) -> None:
+    """:raises Violation: by a client to which nothing can happen any more."""
+    if not position.is_idle:
+        raise Violation("an operation has not ended, or holds something")
+    ended = {each.number: each.result for each in position.ended}
+    failed = [number for number in position.watching if isinstance(ended[number], Exception)]
+    if any(type(ended[number]) is not ConnectionLoss for number in failed):
+        raise Violation("a watch is left by an operation that has failed")

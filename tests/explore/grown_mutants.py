@@ -51,7 +51,7 @@ from tests.explore.grown import ADOPTED, D, beginning
 from tests.explore.grown_deep import GrownDeep
 from tests.explore.grown_families import NUMBERED, OTHER, SECOND, X, Y
 from tests.explore.grown_levels import GrownAcl, GrownLevels
-from tests.explore.mutation import Fault, Mutation, Wrong, in_calls, instead, together
+from tests.explore.mutation import Fault, SeenMutation, Wrong, in_calls, instead, together
 from tests.explore.risen import GrownRise
 from tests.explore.scenario import Program, Promises, Requests, Scenario, Stop, Troubles, Turn
 from tests.explore.znodes import path_of
@@ -67,13 +67,9 @@ NAMES = "names another ensemble"
 
 
 @dataclass(frozen=True)
-class GrownMutant(Mutation):
-    """A mutation, and the scenario in which it is seen, by its name.
+class GrownMutant(SeenMutation):
+    """A mutation, and the scenario in which it is seen, by its name."""
 
-    :param violation: what the explorer says.
-    """
-
-    violation: str
     scenario: Callable[[str], Scenario]
 
 

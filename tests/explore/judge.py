@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kazoo.protocol.states import EventType
 
+from parkazoo.engine.ports import AbandonedError
 from parkazoo.errors import CrossEnsembleError
 from parkazoo.kazoo_private import Create, Create2, Delete, Transaction
 from parkazoo.protocol.plans import PLANS
@@ -110,7 +111,7 @@ def calls_of(history: Iterable[Event], sessions: Sequence[Who]) -> Iterable[Call
             calls[which] = Call(event.request, sessions[event.client], *which, time)
         else:
             calls[which] = calls[which]._replace(returned=time, result=event.result, ensemble=event.ensemble)
-    return calls.values()
+    return [call for call in calls.values() if call.result != AbandonedError.__name__]  # which was not sent
 
 
 class Linearization:
@@ -210,6 +211,7 @@ def binds_all(own: Call, read: Call) -> bool:
 
 def is_related(one: str, other: str) -> bool:
     """Whether one path is the other, or above it."""
+    one, other = one.rstrip("/"), other.rstrip("/")  # of the root nothing is left
     return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
 
 

@@ -34,6 +34,13 @@ class Mutation:
             yield
 
 
+@dataclass(frozen=True)
+class SeenMutation(Mutation):
+    """One of which the explorer says `violation`, a pattern."""
+
+    violation: str
+
+
 def instead(function: Callable[..., object], wrong: Wrong) -> Fault:
     """A wrong function in place of a function or method, wherever that is used."""
     module = inspect.getmodule(function)

@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from tests.explore.chosen import Chosen, Rights
 from tests.explore.explorer import Explorer
 from tests.explore.families import Family, Mistaken, OwnPast, Pair, Remembered, Three
+from tests.explore.given_up import Abandoned
+from tests.explore.given_up_mutants import GIVEN_UP_MUTANTS, GivenUpMutated
 from tests.explore.grown_levels import GROWN
 from tests.explore.grown_mutants import GROWN_MUTANTS, GrownMutated
 from tests.explore.mutants import MUTANTS, Mutated
@@ -24,17 +26,19 @@ from tests.explore.total import TOTAL
 from tests.explore.total_mutants import TOTAL_MUTANTS, TotalMutated
 from tests.explore.world import parse_moves
 
-ALL = (Pair, Three, OwnPast, Remembered, Mistaken, Chosen, Rights, Mutated, Sessions)
+ALL = (Pair, Three, OwnPast, Remembered, Mistaken, Chosen, Rights, Abandoned, Mutated, Sessions)
 FAMILIES: Mapping[str, type[Family | Sessions]] = {
     **{each.family: each for each in ALL},
     **{each.family: each for each in (*GROWN, *TOTAL)},
     GrownMutated.family: GrownMutated,
     TotalMutated.family: TotalMutated,
+    GivenUpMutated.family: GivenUpMutated,
 }
 MUTATIONS: Mapping[str, Mutation] = {
     **MUTANTS,
     **GROWN_MUTANTS,
     **TOTAL_MUTANTS,
+    **GIVEN_UP_MUTANTS,
     **of_sessions.MUTANTS,
     **of_moves.MUTANTS,
 }

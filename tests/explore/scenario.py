@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from parkazoo.kazoo_private import Create
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import Place, Placement
 from tests.explore.answers import of_one_moment
@@ -42,10 +43,20 @@ class Rise(NamedTuple):
     knows: Knows
 
 
-AtOnce = list[Request] | list[Request | Rise]
+class Makepath(NamedTuple):
+    """In place of a request: a create with all that is missing above it, as the client's calls make it."""
+
+    request: Create
+
+
+class GivenUp(Exception):
+    """In place of a result: the client has given the operation up. Its answer is judged all the same."""
+
+
+AtOnce = list[Request] | list[Request | Makepath] | list[Request | Rise]
 # What a client does: it yields a request, or a list to be issued at once, and is sent the result, or their list.
 # A true watcher in a request is replaced by one whose calls are judged.
-Asking = Generator[Request | AtOnce, Answer, None]
+Asking = Generator[Request | Makepath | AtOnce, Answer, None]
 Program = Sequence[Request] | Callable[[], Asking]
 
 
@@ -78,11 +89,16 @@ class Troubles(NamedTuple):
     :param crashes: how many clients may stop for ever between two requests.
     :param losses: how often a connection may be lost, with or without its requests done; the client goes on.
     :param has_lag: servers may answer reads from the past, as far as the session allows.
+    :param given_up: how many operations client 0 may give up before it has their answers.
+    :param keeps: ensembles whose connections to client 0 have no room at first: its requests wait for it, and one
+        that was given up by then is not sent.
     """
 
     crashes: int = 0
     losses: int = 0
     has_lag: bool = False
+    given_up: int = 0
+    keeps: Collection[int] = ()
 
 
 class Requests(NamedTuple):

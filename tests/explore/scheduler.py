@@ -6,17 +6,30 @@ from collections.abc import Hashable, Sequence
 
 from kazoo.exceptions import ConnectionLoss
 
+from parkazoo.engine.ports import AbandonedError
 from tests.explore.answers import result_of
-from tests.explore.clients import Clients, arrival
+from tests.explore.clients import GAVE_UP, TOOK, WATCH_THREAD, Clients, arrival
 from tests.explore.history import Called, Chain, Returned
 from tests.explore.lives import Lives
 from tests.explore.scenario import Bounds, Requests, Scenario, Stop, Turn
-from tests.explore.world import Arrival, CallBack, ClientState, Crash, Deliver, Lose, Move, Path, Serve, World
+from tests.explore.world import (
+    Arrival,
+    CallBack,
+    ClientState,
+    Crash,
+    Deliver,
+    GiveUp,
+    Lose,
+    Move,
+    Path,
+    Serve,
+    Take,
+    World,
+)
 from tests.explore.znodes import READS, Answer, Request, has_watch
 
 LOST = arrival(ConnectionLoss())
-CALLED_BACK = arrival(None)
-WATCH_THREAD = -1
+NOTHING = arrival(None)
 
 
 class Scheduler:
@@ -66,8 +79,11 @@ class Scheduler:
         return world
 
     def _serve_first(self, world: World, index: int) -> World:
-        outboxes = world.clients[index].position.outboxes
-        return self.make(Serve(index, next(e for e, outbox in enumerate(outboxes) if outbox)), world)
+        position = world.clients[index].position
+        ensemble = next((e for e, outbox in enumerate(position.outboxes) if outbox), None)
+        if ensemble is None:
+            return self.make(Take(index, next(e for e, kept in enumerate(position.kept) if kept)), world)
+        return self.make(Serve(index, ensemble), world)
 
     def key(self, world: World) -> Hashable:
         """What tells a world from others."""
@@ -92,6 +108,7 @@ class Scheduler:
                 continue
             if may_crash and client.called > len(position.ended):
                 moves.append(Crash(index))
+            moves += [Take(index, ensemble) for ensemble, kept in enumerate(position.kept) if kept]
             for ensemble, outbox in enumerate(position.outboxes):
                 if not outbox:
                     continue
@@ -100,6 +117,8 @@ class Scheduler:
                     moves += [Serve(index, ensemble, at) for at in moments]
                 if may_lose:
                     moves += [Lose(index, ensemble, True), Lose(index, ensemble, False)]
+            if world.given_up < self.scenario.troubles.given_up and not index:
+                moves += [GiveUp(index, operation) for operation in position.awaited]
         return moves
 
     def is_cut(self, world: World, bounds: Bounds) -> bool:
@@ -120,7 +139,14 @@ class Scheduler:
         elif isinstance(move, Deliver):
             world = self._deliver(world, move.client, move.ensemble)
         elif isinstance(move, CallBack):
-            world = self._receive(world, move.client, world.clients[move.client], WATCH_THREAD, CALLED_BACK)
+            world = self._receive(world, move.client, world.clients[move.client], WATCH_THREAD, NOTHING)
+        elif isinstance(move, GiveUp):
+            given_up = world._replace(given_up=world.given_up + 1)
+            client, operation = world.clients[move.client], arrival(move.operation)
+            world = self._receive(given_up, move.client, client, GAVE_UP, operation)
+        elif isinstance(move, Take):
+            client = world.clients[move.client]
+            world = self._receive(world, move.client, client, TOOK - move.ensemble, NOTHING)
         elif isinstance(move, Crash):
             crashed = world.clients[move.client]._replace(is_alive=False)
             world = world.with_client(move.client, crashed)._replace(crashes=world.crashes + 1)
@@ -200,7 +226,9 @@ class Scheduler:
         for number, result, ensemble in position.ended[before:]:
             if number >= world.clients[index].called:  # it ended without a request
                 world = _with_calls(world, index)
-            if not isinstance(result, ConnectionLoss):  # else it may yet be done
+            if isinstance(result, AbandonedError) or not isinstance(
+                result, ConnectionLoss
+            ):  # else it may yet be done
                 request = position.calls[number]
                 judged = self.scenario.promises.judge(request, result_of(request, result))
                 returned = Returned(index, number, judged, ensemble)

@@ -11,7 +11,7 @@ from tests.explore.judge import Judge
 from tests.explore.scenario import Scenario, Violation
 from tests.explore.scheduler import Scheduler
 from tests.explore.words import answer_in_words, in_words
-from tests.explore.world import CallBack, Crash, Deliver, Lose, Move, Serve, World, moves_to
+from tests.explore.world import CallBack, Crash, Deliver, GiveUp, Lose, Move, Serve, Take, World, moves_to
 
 applied: list[str] = []
 """The names of the mutants that are applied now: a command to repeat a violation has to name them."""
@@ -74,6 +74,11 @@ def _told(scheduler: Scheduler, world: World, move: Move) -> str:
         return f"{who}    reads from ensemble {move.ensemble}: {answer_in_words(arrival.what)}"
     if isinstance(move, CallBack):
         return f"{who}    watch thread makes its next call"
+    if isinstance(move, GiveUp):
+        given_up = world.clients[move.client].position.calls[move.operation]
+        return f"{who}    gives up {in_words(given_up)}"
+    if isinstance(move, Take):
+        return f"{who}    connection to ensemble {move.ensemble} takes a request"
     if isinstance(move, Crash):
         return f"{who}    crashes"
     assert isinstance(move, Lose)

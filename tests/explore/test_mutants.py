@@ -7,31 +7,40 @@ import shlex
 import subprocess
 import sys
 import unittest
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tests.explore.explorer import Explorer
+from tests.explore.given_up_mutants import GIVEN_UP_MUTANTS, GivenUpMutated
 from tests.explore.grown_mutants import GROWN_MUTANTS, GrownMutated
 from tests.explore.mutants import MUTANTS, Mutated
+from tests.explore.mutation import SeenMutation
 from tests.explore.replay import NoScenarioError, replay
-from tests.explore.scenario import Bounds, Violation
+from tests.explore.scenario import Bounds, Scenario, Violation
 from tests.explore.tell import command
 from tests.explore.total import AT_ONCE, AWAITED
-from tests.explore.total_mutants import TOTAL_MUTANTS, TotalMutated, grown
+from tests.explore.total_mutants import TOTAL_MUTANTS, TotalMutant, TotalMutated, grown
+from tests.explore.visitor import ANYTHING
 from tests.explore.world import parse_moves
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-COUNT, GROWN_COUNT, TOTAL_COUNT = 29, 27, 15
+COUNT, GROWN_COUNT, TOTAL_COUNT, GIVEN_UP_COUNT = 29, 27, 15, 11
 GROWN_BOUNDS = Bounds(60, 3000)
 RUN_TIMEOUT_S = 120.0
 # What a client is answered if not the protocol is wrong, but the mutant does not fit it any more.
 MISTAKES = r"\b(Assertion|Attribute|Index|Key|Lookup|Name|Runtime|Type)Error\b"
+Mutable = GrownMutated | TotalMutated | GivenUpMutated
 PRINTED = re.compile(r"to replay it: (python -m tests.explore .*)")
 
 
-def explore(name: str) -> Explorer:
-    explorer = Explorer(Mutated(name).scenario(), MUTANTS[name].case.bounds)
+def explored(scenario: Scenario, bounds: Bounds) -> Explorer:
+    explorer = Explorer(scenario, bounds)
     explorer.explore()
     return explorer
+
+
+def explore(name: str) -> Explorer:
+    return explored(Mutated(name).scenario(), MUTANTS[name].case.bounds)
 
 
 def found(name: str) -> str:
@@ -46,6 +55,23 @@ def found(name: str) -> str:
 
 
 class MutantsCase(unittest.TestCase):
+    def check_each(
+        self, mutants: Mapping[str, SeenMutation | TotalMutant], mutated: type[Mutable], bounds: Bounds = ANYTHING
+    ) -> None:
+        """Each is found and found again."""
+        for name, mutant in mutants.items():
+            with self.subTest(name):
+                mutated(name).scenario()  # its beginning comes about without the mutant
+                with mutant.applied(name), self.assertRaises(Violation) as caught:
+                    explored(mutated(name).scenario(), bounds)
+                self.assert_found_again(str(caught.exception), mutant.violation)
+
+    def check_without(self, mutants: Iterable[str], mutated: type[Mutable], bounds: Bounds = ANYTHING) -> None:
+        """Without them all is well."""
+        for name in mutants:
+            with self.subTest(name):
+                self.assertTrue(explored(mutated(name).scenario(), bounds).ends)
+
     def assert_found_again(self, violation: str, pattern: str) -> None:
         """The violation of a mutant is the one expected, and what it prints lets it happen again."""
         self.assertRegex(violation.splitlines()[0], pattern)
@@ -69,44 +95,21 @@ class TestMutants(MutantsCase):
 
 
 class TestGrownMutants(MutantsCase):
-    def explore(self, name: str) -> Explorer:
-        explorer = Explorer(GrownMutated(name).scenario(), GROWN_BOUNDS)
-        explorer.explore()
-        return explorer
-
     def test_each_is_found_and_found_again(self) -> None:
         self.assertEqual(len(GROWN_MUTANTS), GROWN_COUNT)
-        for name, mutant in GROWN_MUTANTS.items():
-            with self.subTest(name):
-                GrownMutated(name).scenario()  # its beginning comes about without the mutant
-                with mutant.applied(name), self.assertRaises(Violation) as caught:
-                    self.explore(name)
-                self.assert_found_again(str(caught.exception), mutant.violation)
+        self.check_each(GROWN_MUTANTS, GrownMutated, GROWN_BOUNDS)
 
     def test_without_them_all_is_well(self) -> None:
-        for name in GROWN_MUTANTS:
-            with self.subTest(name):
-                self.assertTrue(self.explore(name).ends)
+        self.check_without(GROWN_MUTANTS, GrownMutated, GROWN_BOUNDS)
 
 
 class TestTotalMutants(MutantsCase):
-    def explore(self, name: str) -> Explorer:
-        explorer = Explorer(TotalMutated(name).scenario())
-        explorer.explore()
-        return explorer
-
     def test_each_is_found_and_found_again(self) -> None:
         self.assertEqual(len(TOTAL_MUTANTS), TOTAL_COUNT)
-        for name, mutant in TOTAL_MUTANTS.items():
-            with self.subTest(name):
-                with mutant.applied(name), self.assertRaises(Violation) as caught:
-                    self.explore(name)
-                self.assert_found_again(str(caught.exception), "not linearizable")
+        self.check_each(TOTAL_MUTANTS, TotalMutated)
 
     def test_without_them_all_is_well(self) -> None:
-        for name in TOTAL_MUTANTS:
-            with self.subTest(name):
-                self.assertTrue(self.explore(name).ends)
+        self.check_without(TOTAL_MUTANTS, TotalMutated)
 
     def test_the_gap_of_what_is_remembered_wrongly(self) -> None:
         """It is documented; the explorer sees it."""
@@ -114,6 +117,15 @@ class TestTotalMutants(MutantsCase):
         gap = grown(does, AWAITED, sees, AT_ONCE, "mirrored", "to home", "b", "native")
         with self.assertRaisesRegex(Violation, "not linearizable"):
             Explorer(gap.scenario()).explore()
+
+
+class TestGivenUpMutants(MutantsCase):
+    def test_each_is_found_and_found_again(self) -> None:
+        self.assertEqual(len(GIVEN_UP_MUTANTS), GIVEN_UP_COUNT)
+        self.check_each(GIVEN_UP_MUTANTS, GivenUpMutated, GROWN_BOUNDS)
+
+    def test_without_them_all_is_well(self) -> None:
+        self.check_without(GIVEN_UP_MUTANTS, GivenUpMutated, GROWN_BOUNDS)
 
 
 class TestCommands(unittest.TestCase):
@@ -160,6 +172,6 @@ class TestCommands(unittest.TestCase):
                 replay(scenario, moves, mutant)
 
     def test_moves_are_read_as_they_are_written(self) -> None:
-        text = "0s1,1s0@3,0d1,1w,0x,1a0,1r1"
+        text = "0s1,1s0@3,0d1,1w,0x,1a0,1r1,0g2,0t1"
         self.assertEqual(",".join(map(str, parse_moves(text))), text)
         self.assertEqual(command("pair/x", parse_moves("0s1")), "python -m tests.explore --replay pair/x 0s1")

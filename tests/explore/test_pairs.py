@@ -11,6 +11,7 @@ import unittest
 
 from tests.explore.explorer import Explorer
 from tests.explore.families import Family, Mistaken, OwnPast, Pair, Remembered, Three
+from tests.explore.given_up import Abandoned
 from tests.explore.grown_levels import GROWN
 from tests.explore.scenario import Bounds
 from tests.explore.total import TOTAL
@@ -21,6 +22,7 @@ WHOLE, MOST = 15, 1500  # pairs, and how many states of each
 SCENARIOS, WHOLE_SCENARIOS = 100, 5  # of a client's own past, and of what it remembers: walked and explored
 OF_GROWN, WHOLE_OF_GROWN = 40, 2  # of each family of grown clients: walked and explored
 OF_TOTAL, WHOLE_OF_TOTAL = 70, 8  # of one order for all ensembles, on each kind of map: walked and explored
+GIVEN_UP, WALKS_OF_GIVEN_UP, WHOLE_OF_GIVEN_UP = 250, 2, 12
 THREES, WALKS_OF_THREE = 100, 3
 WALKED = Bounds(longest=60)
 
@@ -93,6 +95,13 @@ class TestPairs(unittest.TestCase):
                     self.walk(family.at_random(self.dice))
                 for _ in range(WHOLE_OF_TOTAL):
                     self.explore(family.at_random(self.dice), Bounds(WALKED.longest, MOST))
+
+    def test_given_up(self) -> None:
+        """A caller that gives up: its operation is done wholly or not at all, and the others go on."""
+        for _ in range(GIVEN_UP):
+            self.walk(Abandoned.at_random(self.dice), WALKS_OF_GIVEN_UP)
+        for _ in range(WHOLE_OF_GIVEN_UP):
+            self.explore(Abandoned.at_random(self.dice), Bounds(WALKED.longest, MOST))
 
     def test_three_at_random(self) -> None:
         for _ in range(THREES):

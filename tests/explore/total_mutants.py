@@ -32,6 +32,7 @@ class TotalMutant(Mutation):
     """A mutation, and the scenario in which it is seen."""
 
     member: Total | GrownTotal
+    violation: ClassVar[str] = "not linearizable"
 
 
 def plain(

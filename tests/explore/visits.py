@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tests.explore.chosen import ACLS, CASES, Chosen, Rights
 from tests.explore.explorer import Explorer
 from tests.explore.families import TROUBLES, Family, Mistaken, OwnPast, Pair, Remembered, Three
-from tests.explore.grown_levels import GROWN
+from tests.explore.given_up import Abandoned
+from tests.explore.grown_levels import GROWN, AtRandom
 from tests.explore.scenario import Bounds, Violation
 from tests.explore.sessions.explorer import SessionExplorer
 from tests.explore.sessions.families import Sessions
@@ -21,7 +22,7 @@ LONGEST = 40
 WALKS = 200  # for each three
 THREE = "three at random"
 SESSIONS, SESSIONS_AT_RANDOM = "sessions", "sessions at random"
-AT_RANDOM = (*GROWN, *TOTAL)
+AT_RANDOM: Sequence[type[AtRandom]] = (*GROWN, *TOTAL, Abandoned)
 OF_EACH = 400  # scenarios of each of these families, always the same: they have too many
 FEWER = 20  # states and walks of a scenario of sessions: each state takes as much longer
 

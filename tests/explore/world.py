@@ -28,7 +28,8 @@ class Arrival(NamedTuple):
 class Received:
     """An answer or an event that a client has read, and those before it.
 
-    :param ensemble: -1 if kazoo's watch thread has made a call. :param plain: stands for it all, zxids left out.
+    :param ensemble: -1 if kazoo's watch thread has made a call, -2 if the client gave up, -3 less the ensemble if
+        its connection took a request. :param plain: stands for it all, zxids left out.
     """
 
     __slots__ = ("ensemble", "exact", "length", "plain", "previous", "what")
@@ -81,6 +82,9 @@ class Position(NamedTuple):
 
     :param outboxes: requests without an answer that was read, for each ensemble.
     :param calls: the operations issued. :param callbacks: calls that wait for the watch thread.
+    :param kept: how many more requests wait for a connection, for each ensemble.
+    :param awaited: operations that can be given up. :param is_idle: none has yet to end, nor holds anything.
+    :param watching: those of which a watch is in a table of the client's.
     """
 
     outboxes: tuple[tuple[Request, ...], ...]
@@ -90,6 +94,10 @@ class Position(NamedTuple):
     told: tuple[Told, ...]
     is_waiting: bool
     is_watching: bool
+    kept: tuple[int, ...]
+    awaited: tuple[int, ...]
+    is_idle: bool
+    watching: frozenset[int]
 
 
 class ClientState(NamedTuple):
@@ -118,7 +126,7 @@ class ClientState(NamedTuple):
 
 class World(NamedTuple):
     """:param crashes: how many clients have crashed. :param losses: how many requests were lost.
-    :param path: how it came to be.
+    :param given_up: how many operations were given up. :param path: how it came to be.
     """
 
     model: Model
@@ -127,12 +135,13 @@ class World(NamedTuple):
     lives: Lives
     crashes: int = 0
     losses: int = 0
+    given_up: int = 0
     path: Path | None = None
 
     def with_client(self, index: int, client: ClientState, history: Chain[Event] | None = None) -> World:
         clients = (*self.clients[:index], client, *self.clients[index + 1 :])
         history = history or self.history
-        return World(self.model, clients, history, self.lives, self.crashes, self.losses, self.path)
+        return World(self.model, clients, history, *self[3:])
 
 
 class Path(NamedTuple):
@@ -200,8 +209,28 @@ class Lose(NamedTuple):
         return f"{self.client}{'a' if self.is_done else 'r'}{self.ensemble}"
 
 
-Move = Serve | Deliver | CallBack | Crash | Lose
-WRITTEN = re.compile(r"(\d+)([sdwxar])(\d*)(?:@(\d+))?")
+class GiveUp(NamedTuple):
+    """A client does not wait any more for the answer to an operation, the one with this number."""
+
+    client: int
+    operation: int
+
+    def __str__(self) -> str:
+        return f"{self.client}g{self.operation}"
+
+
+class Take(NamedTuple):
+    """A connection has room: it takes the oldest request that waits for it."""
+
+    client: int
+    ensemble: int
+
+    def __str__(self) -> str:
+        return f"{self.client}t{self.ensemble}"
+
+
+Move = Serve | Deliver | CallBack | Crash | Lose | GiveUp | Take
+WRITTEN = re.compile(r"(\d+)([sdwxargt])(\d*)(?:@(\d+))?")
 
 
 def parse_moves(text: str) -> list[Move]:
@@ -219,6 +248,10 @@ def _parse(text: str) -> Move:
     if kind == "x":
         return Crash(client)
     ensemble = int(found[3])
+    if kind == "g":
+        return GiveUp(client, ensemble)
+    if kind == "t":
+        return Take(client, ensemble)
     if kind == "s":
         return Serve(client, ensemble, None if found[4] is None else int(found[4]))
     return Deliver(client, ensemble) if kind == "d" else Lose(client, ensemble, kind == "a")

@@ -34,7 +34,9 @@ from parkazoo.kazoo_private import (
     SetData,
 )
 from parkazoo.protocol.newer_requests import CreateContainer, CreateTTL
+from parkazoo.protocol.outlasting import outlasts
 from parkazoo.protocol.placement import PIN, split
+from parkazoo.protocol.presence import Presence
 from parkazoo.wire.own_read import OwnRead
 
 EPHEMERAL, SEQUENCE = 1, 2
@@ -119,6 +121,8 @@ class Znodes(dict[str, Znode]):
     def read(self, request: Request, who: Who) -> Answer:
         """:raises KazooException: the answer is an error."""
         path = path_of(request)
+        if isinstance(request, Presence):  # which no server is asked, but the one ZooKeeper is
+            return path in self
         if isinstance(request, Exists) and path not in self:
             return None
         znode = self.find(path)
@@ -246,6 +250,11 @@ def watch_kind(request: Request) -> str:
 
 def has_watch(request: Request) -> bool:
     return bool(getattr(request, "watcher", None))
+
+
+def is_lasting(request: Request) -> bool:
+    """Whether the watch of a request outlasts its connection."""
+    return outlasts(getattr(request, "watcher", None))
 
 
 def leaves_watch(request: Request) -> bool:

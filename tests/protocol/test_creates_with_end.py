@@ -9,7 +9,7 @@ from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
 from parkazoo.kazoo_private import CheckVersion, Exists, GetData, Transaction
 from parkazoo.protocol.epochs import Form
-from parkazoo.protocol.newer_requests import CreateContainer, CreateTTL
+from parkazoo.protocol.newer_requests import CreateContainer, CreateContainerIfAble, CreateTTL
 from parkazoo.protocol.placement import logical
 from parkazoo.protocol.plans import PLANS
 from parkazoo.protocol.rights import is_secret
@@ -89,9 +89,18 @@ class TestContainer(EndingTest):
         self.assertRegex(str(error), f"^{MIRRORED}: a container here would never end: its children would be on e")
         self.assertEqual(sent, [])
 
+    def test_it_may_be_ordinary(self) -> None:
+        """A container where it would end, and elsewhere what a create makes."""
+        (native,) = self.made(CreateContainerIfAble(*create_container(NATIVE)))
+        (elsewhere,) = self.made(CreateContainerIfAble(*create_container(MIRRORED)))
+        self.assertEqual([native.split()[1], elsewhere.split()[1]], ["CreateContainerIfAble", "Create"])
+        self.made(create(f"{MIRRORED}/x"))
+        self.assertEqual(self.perform(Exists(MIRRORED, None))[0].numChildren, 1)
+
     def test_where_pins_decide_it_is_refused(self) -> None:
         self.context = self.context.risen(Form.TOLERANT, Places(PLACEMENT, by_first(PLACEMENT)))
         error, sent = self.perform(create_container(NATIVE))
         self.assertIsInstance(error, BadArgumentsError)
         self.assertRegex(str(error), "never end: the map has grown or is about to")
         self.assertEqual(sent, [])
+        self.made(CreateContainerIfAble(*create_container(NATIVE)))

@@ -75,16 +75,17 @@ def verify_open(lanes: Lanes) -> None:
         raise DeferredError(f"no more deferred writes are taken: the session is over. {MAKE_OTHERS}")
 
 
-def verify_taken(lanes: Lanes, error: Exception | None) -> None:
+def verify_taken(lanes: Lanes, taken: bool | Exception) -> bool:
+    """Returns whether a lane has taken a write.
+
+    :param taken: of :meth:`Lanes.put`. :raises DeferredError: it takes none.
     """
-    :param error: because of which a lane has taken no write.
-    :raises DeferredError: it has not.
-    """
-    if error is not None:
+    if isinstance(taken, Exception):
         verify_open(lanes)
         raise DeferredError(
-            f"no more deferred writes are taken on this ensemble: {error!r}. {MAKE_OTHERS}"
-        ) from error
+            f"no more deferred writes are taken on this ensemble: {taken!r}. {MAKE_OTHERS}"
+        ) from taken
+    return taken
 
 
 def apart_from_guard(lanes: Lanes, path: str, ensemble: int, guarded: int) -> CrossEnsembleError:

@@ -132,6 +132,17 @@ class Lanes:
                     lane.settle()
                 self.on_change()
 
+    def put(self, lane: Lane, directory: str, write: Write, most: int) -> bool | Exception:
+        """Hands a write to the lane of its directory.
+
+        :returns: whether that has taken it, False while `most` are pending; or the error because of which it takes
+            none.
+        """
+        if self.pending >= most:
+            return False
+        error = lane.put(directory, write)
+        return True if error is None else error
+
     def assign(self, directory: str, ensemble: int) -> Lane:
         """Returns the lane of a directory: the ensemble's, unless the directory belongs to one already."""
         if directory not in self.of:

@@ -60,10 +60,12 @@ def create(context: Context, request: Creation) -> Operation[object]:
             if context.away or isinstance(result, ConnectionLoss):
                 context.answered(ensemble, result)
             if isinstance(result, NoNodeError) and not is_below_home:
+                change.ensemble = -1  # another may answer
                 d, result = yield from _create(context, request, d, name, has_failed=True)
             elif isinstance(result, Exception):
                 raise result
         else:
+            change.ensemble = -1
             d, result = yield from _create(context, request, d, name)
         change.ensemble = d.mirror.ensemble
         if request.flags & SEQUENCE:

@@ -25,7 +25,7 @@ def whoami(context: Context, request: WhoAmI) -> Operation[list[Id]]:
 def get_ephemerals(context: Context, request: GetEphemerals) -> Operation[list[str]]:
     """Ask all ensembles on which there is a session. A directory that moves has its ephemerals on two."""
     joined = _joined(context)
-    answers = yield tuple((ensemble, GetEphemerals("/")) for ensemble in joined)
+    answers = yield from context.read(request.path, *((ensemble, GetEphemerals("/")) for ensemble in joined))
     found: set[str] = set()
     for ensemble, answer in zip(joined, answers, strict=True):
         found.update(map(logical, known_there(context, ensemble, request, answer)))

@@ -294,4 +294,4 @@ class Silence:
     """Stands for a :class:`parkazoo.wire.report.ConnectionReport`."""
 
     def __getattr__(self, name: str) -> object:
-        return lambda *args: None
+        return lambda *args, **options: None

@@ -30,7 +30,7 @@ from parkazoo.wire.log import DiscreetLog
 from parkazoo.wire.member import Member, MemberOptions
 from parkazoo.wire.patience import LOOKS
 from parkazoo.wire.tls import Tls
-from tests.explore.answers import freeze
+from tests.explore.answers import freeze, freeze_exactly
 from tests.explore.scenario import Knows
 from tests.explore.sessions import bytes as said
 from tests.explore.sessions.below import Connection, Handler, Runtime
@@ -121,6 +121,11 @@ def plain(item: Input) -> Hashable:
     if isinstance(item, Tell):
         return type(item), item.ensemble, freeze(item.what)
     return type(item), item
+
+
+def exact(item: Input) -> Hashable:
+    """The same, zxids included."""
+    return (plain(item), item.zxid, freeze_exactly(item.what)) if isinstance(item, Tell) else plain(item)
 
 
 # ---- the client ----------------------------------------------------------------------------------

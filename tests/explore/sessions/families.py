@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from kazoo.protocol.states import WatchedEvent
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from parkazoo.kazoo_private import (
@@ -22,6 +23,7 @@ from parkazoo.kazoo_private import (
     Transaction,
 )
 from parkazoo.protocol.epochs import Form
+from parkazoo.protocol.outlasting import outlasting
 from parkazoo.protocol.placement import Placement
 from parkazoo.types.znodes import Watch
 from tests.explore.directories import WATCH, create
@@ -36,6 +38,11 @@ A, B = directories(Placement(2), 2)  # whose children are on ensembles a and b
 A_OF_3, B_OF_3, C_OF_3 = directories(Placement(3), 3)
 NEW = next(f"{B}{number}" for number in itertools.count() if Placement(2).of_children(f"{B}{number}") == 1)
 ALL = ""  # the directory of all znodes, where there is one ensemble
+
+
+@outlasting
+def lasting(event: WatchedEvent) -> None:
+    """Stands for a watch that outlasts its connection, which the explorer leaves."""
 
 
 def hold(directory: str, flags: int = 0) -> Create:
@@ -86,6 +93,14 @@ PROGRAMS: Mapping[str, Program] = {
 OF_THREE: Mapping[str, Program] = {  # ensembles
     "hold on two of three": [hold(A_OF_3), hold(B_OF_3), get(C_OF_3)],
     "watch and hold on three": [get(A_OF_3, WATCH), get(B_OF_3, WATCH), hold(C_OF_3)],
+}
+KEEPING: Mapping[str, Program] = {  # watches that outlast a connection
+    "keep both": [get(B, lasting), get(A, lasting)],
+    "keep one": [get(B, lasting)],
+    "keep what is not there": [Exists(f"{B}/e", lasting), get(B, lasting)],
+    "keep children": [GetChildren2("/", lasting), get(B), get(A)],
+    "keep and hold": [get(B, lasting), hold(A), get(A)],
+    "keep and set": [get(B, lasting), set_(A), set_(B)],
 }
 NEW_B, NEW_C = Join(1), Join(2)
 GROWING: Mapping[str, tuple[int, int, Program]] = {  # with how many ensembles there are at first and at last
@@ -192,6 +207,8 @@ OTHERS: Mapping[str, Sequence[Program]] = {
     "sets": [[set_(B), set_(A)]],
     "watches it": [[Exists(f"{B}/e", WATCH)]],
     "lets go": [[LET_GO]],
+    "sets it": [[set_(B)]],
+    "makes": [[hold(B), create("/x")]],
     "empties": [emptied(B)],
     "empties, makes again": [[*emptied(B), create(B)]],
     "lets go, empties": [[LET_GO, *emptied(B)]],
@@ -201,6 +218,7 @@ OTHERS: Mapping[str, Sequence[Program]] = {
 EMPTYING = ("empties", "empties, makes again", "lets go, empties")
 ALIKE = "the same"
 TROUBLES = ("le", "lep", "leg", "lmmm", "lemm", "llee")
+OF_KEEPING = ("l", "ll", "le", "lll", "lep", "leg")
 OF_GROWTH = ("mm", "mml", "mmle", "mmlp", "mmlg", "mmlee", "mmmmle")  # troubles
 TWICE, WHOLE = "m" * 3, "m" * 6  # two forms on two ensembles, as far as the second is published; all of three
 OF_RISE = (TWICE, *(TWICE + each for each in ("l", "f", "fl")), WHOLE)
@@ -235,6 +253,7 @@ class Sessions:
         if self.pace not in PACES:
             raise ValueError(f"no pace: {self.pace}")
         known = {name: (2, 2, each, PLAIN) for name, each in PROGRAMS.items()}
+        known |= {name: (2, 2, each, PLAIN) for name, each in KEEPING.items()}
         known |= {name: (3, 3, each, PLAIN) for name, each in OF_THREE.items()}
         known |= {name: (*each, PLAIN) for name, each in GROWING.items()}
         known |= {name: (2, 2, each, Form.GROWN) for name, each in LEAVING.items()}
@@ -254,11 +273,14 @@ class Sessions:
             moves={**MOVING, **WATCHING}.get(self.program, ("",))[0],
             is_apart=self.pace == "apart",
             is_slow=self.pace == "slow",
+            is_exact=self.program in KEEPING,
         )
 
     @classmethod
     def members(cls) -> Iterator[Sessions]:
-        """A client alone; two; one on three ensembles; those whose map gains ensembles, or forms, or loses one."""
+        """A client alone; two; one on three ensembles; those whose map gains ensembles, or forms, or loses one;
+        those with watches that outlast a connection.
+        """
         alone = itertools.product(PROGRAMS, ["nothing"], TROUBLES, STARTS, PACES)
         two = itertools.product(PROGRAMS, ["sets", "watches it", "lets go"], TROUBLES, ["a"], ["apart"])
         three = itertools.product(OF_THREE, ["nothing"], TROUBLES, STARTS, ["at once"])
@@ -271,5 +293,9 @@ class Sessions:
             itertools.product(MOVING, ["nothing", ALIKE], OF_MOVES, STARTS, ["apart"]),
             itertools.product(WATCHING, ["nothing", ALIKE, *CHANGING], OF_CARRYING, STARTS, ["apart"]),
         )
-        for words in itertools.chain(alone, two, three, grows, grow, rises, rise, left, moves):
+        keep = itertools.chain(
+            itertools.product(KEEPING, ["nothing"], OF_KEEPING, STARTS, PACES),
+            itertools.product(KEEPING, ["sets it", "makes"], OF_KEEPING, ["a"], ["apart"]),
+        )
+        for words in itertools.chain(alone, two, three, grows, grow, rises, rise, left, moves, keep):
             yield cls(*words)

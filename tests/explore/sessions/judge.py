@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from kazoo.exceptions import ConnectionLoss, KazooException, SessionExpiredError
-from kazoo.protocol.states import EventType, KeeperState
+from kazoo.protocol.states import EventType, KeeperState, ZnodeStat
 
 from parkazoo.kazoo_private import Close, Create, Delete, GetData, SetData
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.pin import decode_pin
-from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, MAP, PIN, Placement, logical
+from parkazoo.protocol.placement import CLIENTS, ENSEMBLE, MAP, PIN, ROOT, Placement, logical
 from parkazoo.protocol.registration import decode_registration, format_session, registration_path
 from parkazoo.wire.own_read import OwnRead
 from tests.explore.scenario import Violation
@@ -17,7 +19,7 @@ from tests.explore.sessions.beginning import NAMES
 from tests.explore.sessions.client import LOOKING, OPEN, Join, Port, Unknown
 from tests.explore.sessions.ledger import home_of, is_present, live_watches, parts, place_of
 from tests.explore.sessions.world import ClientState, Move, Position, ServerSession, World
-from tests.explore.znodes import Request, has_watch, path_of
+from tests.explore.znodes import LISTINGS, Answer, Request, Znodes, has_watch, path_of
 
 LOSING = "arbp"  # the moves by which a request may fail with ConnectionLoss
 FIRST = (ENSEMBLE, MAP)
@@ -275,14 +277,34 @@ def check_quiet(placement: Placement, world: World, index: int) -> None:
     live = live_watches(placement, client)
     if told - ledger.due - ledger.unsure:
         raise Violation("a watch was told, though nothing has happened")
-    watches = {
-        (each.who.owners[-1], each.ensemble, each.path) for each in world.model.watches if each.kind == "data"
-    }
+    watches = {(each.who.owners[-1], each.ensemble, each.path, each.kind) for each in world.model.watches}
+    results = {each.number: each.result for each in now.ended}
     for number in live:
-        home = place_of(placement, now, number)
-        if (now.ports[home[0]].session, *home) not in watches:
+        request, home = now.calls[number], place_of(placement, now, number)
+        kind = "child" if isinstance(request, LISTINGS) else "data"
+        if (now.ports[home[0]].session, *home, kind) not in watches:
             raise Violation("a watch was dropped in silence")
+        if _seen(request, results[number]) != _shown(world.model.nodes[home[0]], home[1], kind):
+            raise Violation("a watch has missed a change")
     _check_sessions(world, index)
+
+
+def _seen(request: Request, result: Answer) -> Hashable:
+    """What a read has shown of what it watches: the version, or the names."""
+    if isinstance(request, LISTINGS):
+        names = result[0] if isinstance(result, tuple) else result
+        assert isinstance(names, list)
+        return frozenset(names)
+    stat = result if isinstance(result, ZnodeStat) or not isinstance(result, tuple) else result[1]
+    return stat.version if isinstance(stat, ZnodeStat) else None
+
+
+def _shown(nodes: Znodes, path: str, kind: str) -> Hashable:
+    """The same, as it is now."""
+    znode = nodes.get(path)
+    if znode is None:
+        return None
+    return znode.children - {ROOT[1:]} if kind == "child" else znode.version
 
 
 def _check_sessions(world: World, index: int) -> None:

@@ -13,7 +13,7 @@ from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import MAP, Placement, logical
 from tests.explore.sessions.client import OPEN, Accept, Hurry, Input, Lose, Tell, Wait
 from tests.explore.sessions.world import ClientState, Ledger, Position, World, replaced
-from tests.explore.znodes import EPHEMERAL, SEQUENCE, Answer, Request, has_watch, path_of
+from tests.explore.znodes import EPHEMERAL, SEQUENCE, Answer, Request, has_watch, is_lasting, path_of
 from tests.where_is import where_is
 
 MANY = "?"  # an ephemeral of unknown name
@@ -34,6 +34,9 @@ def noted(placement: Placement, before: World, world: World, index: int, item: I
             ledger = ledger._replace(due=ledger.due.union(fired))
     if isinstance(item, (Lose, Wait)):
         ledger = _lost(placement, ledger, before, index, item)
+    if isinstance(item, Accept) and not item.session:  # it has expired
+        gone = [n for n in live_watches(placement, was) if place_of(placement, old, n)[0] == item.ensemble]
+        ledger = ledger._replace(due=ledger.due.union(gone))
     if isinstance(item, Accept) and item.session and not old.ports[item.ensemble].session:
         ledger = ledger._replace(held=replaced(ledger.held, item.ensemble, frozenset()))
     if now.losts > old.losts:
@@ -59,7 +62,8 @@ def noted(placement: Placement, before: World, world: World, index: int, item: I
         ledger = ledger._replace(last_id=(now.losts, now.number))
     ledger = _ended(ledger, old, now)
     if (now.losts, now.suspensions) != (old.losts, old.suspensions):
-        ledger = ledger._replace(due=ledger.due.union(live_watches(placement, was)))
+        live = live_watches(placement, was)
+        ledger = ledger._replace(due=ledger.due.union(live if now.losts > old.losts else ending(old, live)))
     ledger = ledger._replace(unsure=ledger.unsure.union(_unsure_watches(now)))
     ended = {each.number for each in old.ended}
     left = {number for number in range(len(old.calls)) if number not in ended}
@@ -136,7 +140,7 @@ def _lost(placement: Placement, ledger: Ledger, before: World, index: int, item:
     if isinstance(item, Wait):
         return ledger._replace(awaited=ledger.awaited | {e}) if any(map(has_watch, port.queue)) else ledger
     if port.phase == OPEN:
-        ledger = ledger._replace(due=ledger.due.union(watches))
+        ledger = ledger._replace(due=ledger.due.union(ending(was.position, watches)))
     if port.phase != OPEN or not is_present(before, index, e):
         return ledger
     unknown = {
@@ -150,6 +154,11 @@ def _lost(placement: Placement, ledger: Ledger, before: World, index: int, item:
     if held or watches or any(map(has_watch, (*port.outbox, *port.queue))):
         return ledger._replace(awaited=ledger.awaited | {e})
     return ledger
+
+
+def ending(position: Position, watches: Iterable[int]) -> list[int]:
+    """Those that end with their connection."""
+    return [number for number in watches if not is_lasting(position.calls[number])]
 
 
 def _ended(ledger: Ledger, old: Position, now: Position) -> Ledger:

@@ -22,13 +22,16 @@ from parkazoo.kazoo_private import Delete, Transaction
 from parkazoo.protocol import atlas, states
 from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.holdings import Holdings
+from parkazoo.protocol.outlasting import outlasts
 from parkazoo.protocol.past import Past
 from parkazoo.protocol.standing import Standing
 from parkazoo.protocol.steps import Request
+from parkazoo.wire import kept_watches
 from parkazoo.wire.attempt import Steps
 from parkazoo.wire.dialogue import ask
 from parkazoo.wire.exchange import Exchange
 from parkazoo.wire.handshake import _register
+from parkazoo.wire.kept_watches import KeptWatches
 from parkazoo.wire.member import Member
 from parkazoo.wire.own_read import OWN_READS
 from tests.explore.mutation import Callers, Fault, Mutation, Right, Wrong, instead, left_out, nothing, together
@@ -39,6 +42,7 @@ NO_COPY, NOT_NEWEST = "before the copy of the map", "the newest map that it has 
 NOT_LOST, LIVES_ON = "the client was not LOST", "lives on"
 STATE, NEVER = "it waits for", "never told"
 NO_NEIGHBOUR = "a request of form"
+MISSED, IN_SILENCE = "has missed a change", "dropped in silence"
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,9 @@ def seen_in(
     program: str, troubles: str = "le", *, other: str = "nothing", start: str = "a", pace: str = "at once"
 ) -> Sessions:
     return Sessions(program, other, troubles, start, pace)
+
+
+ONE_IN_EACH = partial(patch.object, kept_watches, "MOST_BYTES", 8)  # request
 
 
 # ---- what is wrong -----------------------------------------------------------------------------
@@ -101,6 +108,27 @@ def taken_later() -> Fault:
         return lambda *arguments: right(*arguments) if callers.names else None
 
     return together(instead(Member._have_read_again, callers), instead(Session.take_copy, wrong))
+
+
+def one_later(right: Right) -> Right:
+    return lambda kept, zxid: right(kept, zxid + 1)
+
+
+def since_the_last(right: Right) -> Right:
+    def wrong(kept: KeptWatches, zxid: int) -> None:
+        kept.forget()
+        right(kept, zxid)
+
+    return wrong
+
+
+def the_first(right: Right) -> Right:
+    return lambda *arguments: right(*arguments)[:1]
+
+
+def without(kind: str) -> Wrong:
+    """Requests that keep none of these."""
+    return lambda right: lambda *arguments: [each._replace(**{kind: ()}) for each in right(*arguments)]
 
 
 def of_the_unknown(right: Right) -> Right:
@@ -549,6 +577,51 @@ MUTANTS: Mapping[str, SessionMutant] = {
         instead(Parting.go_on, nothing),
         "does not part",
         seen_in("b leaves, empty", LEFT),
+    ),
+    "what outlasts a connection is kept since too late": SessionMutant(
+        instead(KeptWatches.lose, one_later),
+        MISSED,
+        seen_in("keep one", "l", other="sets it", start="b", pace="apart"),
+    ),
+    "what outlasts a connection is kept since the last one": SessionMutant(
+        instead(KeptWatches.lose, since_the_last),
+        MISSED,
+        seen_in("keep one", "lll", other="sets it", start="b", pace="apart"),
+    ),
+    "a lost answer counts for what is kept": SessionMutant(
+        instead(Member._have_kept, lambda _: lambda member, answer: member._kept.answered()),
+        IN_SILENCE,
+        seen_in("keep one", "lll", start="b"),
+    ),
+    "some of what outlasts a connection is not kept": SessionMutant(
+        together(ONE_IN_EACH, instead(KeptWatches.requests, the_first)),
+        IN_SILENCE,
+        seen_in("keep what is not there", "l"),
+    ),
+    "nothing outlasts a connection": SessionMutant(
+        instead(KeptWatches.requests, lambda _: lambda *_: []),
+        IN_SILENCE,
+        seen_in("keep and hold", "l"),
+    ),
+    "what is not there is not kept": SessionMutant(
+        instead(KeptWatches.requests, without("missing")),
+        IN_SILENCE,
+        seen_in("keep what is not there", "l"),
+    ),
+    "children are not kept": SessionMutant(
+        instead(KeptWatches.requests, without("children")),
+        IN_SILENCE,
+        seen_in("keep children", "l"),
+    ),
+    "what outlasts a connection is told of its end": SessionMutant(
+        instead(outlasts, lambda _: lambda watch: False),
+        "nothing has happened",
+        seen_in("keep both", "l"),
+    ),
+    "what outlasts a connection outlasts its session": SessionMutant(
+        instead(Member._drop_kept, nothing),
+        NEVER,
+        seen_in("keep both", "le"),
     ),
     "a request that was lost is sent again": SessionMutant(
         instead(Member._fail, forgetting_the_pending),

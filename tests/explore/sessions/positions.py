@@ -8,7 +8,7 @@ from kazoo.protocol.states import KeeperState
 
 from tests.explore.clients import Run
 from tests.explore.sessions.beginning import NAMES
-from tests.explore.sessions.client import Client, Input, plain
+from tests.explore.sessions.client import Client, Input, exact, plain
 from tests.explore.sessions.scenario import SessionScenario
 from tests.explore.sessions.world import ClientState, Ledger, Position, Received
 
@@ -33,7 +33,7 @@ class Positions:
 
     def receive(self, index: int, client: ClientState, item: Input) -> ClientState:
         """The client when it has got that."""
-        key = index, client.received.number, plain(item)
+        key = index, client.received.number, exact(item) if self._scenario.is_exact else plain(item)
         number = self._numbers.setdefault(key, len(self._numbers) + 1)
         received = Received(client.received, item, number)
         return client._replace(received=received, position=self._position(index, received))

@@ -24,6 +24,7 @@ class SessionScenario:
         may lose its patience (o), die (x), or never delete the old place (y); a client may lose its patience (i).
     :param is_apart: answers are read some time after they were sent.
     :param is_slow: so are the answers of a handshake.
+    :param is_exact: zxids tell states apart: clients have watches that outlast a connection.
     """
 
     name: str
@@ -38,3 +39,4 @@ class SessionScenario:
     moves: str = ""
     is_apart: bool = False
     is_slow: bool = False
+    is_exact: bool = False

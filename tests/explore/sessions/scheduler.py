@@ -32,6 +32,7 @@ from tests.explore.sessions.client import (
     Tell,
     Try,
     Wait,
+    exact,
     plain,
 )
 from tests.explore.sessions.command import DEAD, ENDED, EXACT, MARKED, NOTHING, OFF, SWITCHED, Command
@@ -96,7 +97,13 @@ class Scheduler:
             for each in world.clients
         )
         spent = "".join(sorted(world.spent))
-        return world.model.key(), clients, world.sessions, world.copies, world.looked, world.command, spent
+        model = (world.model.key(), self._zxids(world) if self.scenario.is_exact else ())
+        return model, clients, world.sessions, world.copies, world.looked, world.command, spent
+
+    def _zxids(self, world: World) -> Hashable:
+        inboxes = tuple(tuple(map(exact, inbox)) for each in world.clients for inbox in each.inboxes)
+        znodes = tuple((znode.mzxid, znode.pzxid) for nodes in world.model.nodes for znode in nodes.values())
+        return tuple(world.model.zxids), inboxes, znodes
 
     # ---- moves -----------------------------------------------------------------------------------
 
