@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import uuid
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from _clients import hosts_given
+from _clients import connected, hosts_given
 from kazoo.exceptions import KazooException
+from kazoo.protocol.states import KazooState
 
 from parkazoo.aio import ParKazooClient
 
@@ -28,6 +30,21 @@ async def clients(count: int) -> AsyncIterator[list[ParKazooClient]]:
                 yield [await stack.enter_async_context(ParKazooClient(hosts + chroot)) for _ in range(count)]
         finally:
             await owner.delete(chroot, recursive=True)
+
+
+async def end_session(zk: ParKazooClient) -> None:
+    """End a client's session, as servers do when nobody has pinged for the session timeout; wait for the next one.
+
+    :param zk: it has an ephemeral, and so hears LOST; or a watch, and hears SUSPENDED.
+    """
+    logging.getLogger("parkazoo").setLevel(logging.ERROR)  # its warnings would say what the program prints
+    while (number := zk.client_id) is None:  # not connected just now
+        await asyncio.sleep(0.05)
+    has_another = asyncio.Event()
+    zk.add_listener(lambda state: has_another.set() if state == KazooState.CONNECTED else None)
+    with connected(hosts_given() + zk.chroot, client_id=number):
+        pass  # It has the session now. The loop stands still, so that the first client does not take it back.
+    await has_another.wait()
 
 
 def run(main: Coroutine[None, None, None]) -> None:

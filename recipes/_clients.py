@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
@@ -29,8 +29,8 @@ def hosts_given() -> str:
 
 
 @contextmanager
-def connected(hosts: str, give_up_after: float | None = None) -> Iterator[ParKazooClient]:
-    client = ParKazooClient(hosts, give_up_after=give_up_after)
+def connected(hosts: str, **options: Any) -> Iterator[ParKazooClient]:
+    client = ParKazooClient(hosts, **options)
     try:
         client.start()
         yield client
@@ -51,7 +51,10 @@ def clients(count: int, give_up_after: float | None = None) -> Iterator[list[Par
             owner.create(chroot)
             try:
                 with ExitStack() as stack:
-                    yield [stack.enter_context(connected(hosts + chroot, give_up_after)) for _ in range(count)]
+                    yield [
+                        stack.enter_context(connected(hosts + chroot, give_up_after=give_up_after))
+                        for _ in range(count)
+                    ]
             finally:
                 owner.delete(chroot, recursive=True)
     except (KazooException, KazooTimeoutError) as error:

@@ -11,10 +11,9 @@ the session, as servers do when nobody has pinged for the session timeout.
 from __future__ import annotations
 
 import asyncio
-import logging
 
-from _aio_clients import clients, run
-from _clients import expect, hosts_given
+from _aio_clients import clients, end_session, run
+from _clients import expect
 from kazoo.exceptions import SessionExpiredError
 from kazoo.protocol.states import KazooState
 
@@ -48,12 +47,6 @@ class Service:
             self.serves.set()
 
 
-async def end_session(number: tuple[int, bytes], hosts: str) -> None:
-    """End the session of a client, unless that takes it back before."""
-    async with ParKazooClient(hosts, client_id=number):
-        await asyncio.sleep(0.1)
-
-
 async def verify(service: ParKazooClient, other: ParKazooClient) -> None:
     stat = await other.exists("/services/one")
     number = service.client_id
@@ -62,17 +55,13 @@ async def verify(service: ParKazooClient, other: ParKazooClient) -> None:
 
 
 async def main() -> None:
-    logging.getLogger("parkazoo").setLevel(logging.ERROR)  # its warnings would say what the service prints
     async with clients(2) as (anna, ben):
         await ben.ensure_path("/services")
         service = Service(anna)
         task = asyncio.create_task(service.run())
         await service.serves.wait()
         await verify(anna, ben)
-        number = anna.client_id
-        assert number is not None
-        while KazooState.LOST not in service.heard:
-            await end_session(number, hosts_given() + anna.chroot)
+        await end_session(anna)
         await service.serves.wait()
         await verify(anna, ben)
         await anna.stop()

@@ -118,6 +118,15 @@ class Ensembles(CompatibleClient):
             return any(port.has_ephemerals for port in session.roster.ports)
         return bool(session.roster.ports[ensemble].has_ephemerals)
 
+    def hear_others(self) -> None:
+        """Reads from now on show what other clients have done until now, on each ensemble.
+
+        A recipe calls it when another client has let it go on.
+        """
+        session = self._session
+        if session is not None and session.driver is not None:
+            session.driver.context.past.distrust()
+
     def _ensemble_of(self, path: str, for_watch: bool = False) -> tuple[Any, int | None]:
         """Returns the session, and the index of the ensemble that holds a znode, as far as the client knows; None
         without a session. Another thread may begin another session meanwhile.

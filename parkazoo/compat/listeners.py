@@ -9,7 +9,7 @@ from contextvars import ContextVar
 
 from parkazoo.types.handlers import Handler
 from parkazoo.wire.loop import Loop, LoopTimer
-from parkazoo.wire.workers import CALLBACKS, run_on
+from parkazoo.wire.workers import SoleWorker
 
 _called_by: ContextVar[Listeners | None] = ContextVar("called_by", default=None)  # in listeners: their Listeners
 
@@ -30,7 +30,7 @@ class Listeners:
         self, handler: Handler, call: Callable[[str], None], patience_s: float, on_open: Callable[[], None]
     ) -> None:
         self.is_closed = False
-        self._handler = handler
+        self._worker = SoleWorker(handler, lambda: self._states, self._call_all)
         self._call = call
         self._patience_s = patience_s
         self._on_open = on_open
@@ -49,16 +49,14 @@ class Listeners:
         """
         with self.lock:
             self._states.append(state)
-            is_idle = not self.is_calling
-            if is_idle:
+            if not self.is_calling:
                 self.is_calling, self._has_lost_patience = True, False
                 self._are_idle.clear()
             if loop is not None and not self._has_lost_patience:
                 self.is_closed = True
                 if self._timer is None:
                     self._timer = loop.call_later(self._patience_s, self._lose_patience)
-        if is_idle:
-            run_on(CALLBACKS, self._handler, self._run)
+        self._worker.ask()
 
     def before_use(self) -> None:
         """Prepares for a use of the client. If a listener uses it, nothing waits for that listener any more."""
@@ -83,7 +81,7 @@ class Listeners:
         if is_opened:
             self._on_open()
 
-    def _run(self) -> None:
+    def _call_all(self) -> None:
         token = _called_by.set(self)
         try:
             while True:

@@ -39,7 +39,10 @@ class Barrier(KazooBarrier):
         :raises ConnectionClosedError: the client was stopped.
         """
         waiter = Waiter(self.client, timeout)
-        return bool(waiter.until(lambda: waiter.watch(self.client.exists, self.path) is None))
+        is_removed = bool(waiter.until(lambda: waiter.watch(self.client.exists, self.path) is None))
+        if is_removed:
+            self.client.hear_others()
+        return is_removed
 
 
 class DoubleBarrier(KazooDoubleBarrier):
@@ -81,6 +84,7 @@ class DoubleBarrier(KazooDoubleBarrier):
             self._best_effort_cleanup()
         else:
             self.participating = True
+            self.client.hear_others()
 
     def leave(self) -> None:
         """Waits until all members have left.
@@ -93,6 +97,7 @@ class DoubleBarrier(KazooDoubleBarrier):
             if self.participating:
                 waiter.until(partial(self._leave, waiter))
                 self._take_name()
+                self.client.hear_others()
             else:  # it has not entered
                 self._best_effort_cleanup()
         except ConnectionClosedError:

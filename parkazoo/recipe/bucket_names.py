@@ -8,6 +8,8 @@ from typing import Protocol
 
 from kazoo.protocol.states import EventType, WatchedEvent
 
+from parkazoo.kazoo_private import normpath
+from parkazoo.protocol.asking import check_path
 from parkazoo.protocol.placement import join
 from parkazoo.types.znodes import Watch
 
@@ -19,13 +21,14 @@ class Buckets:
 
     :param path: of the directory.
     :param buckets: 1 to 4096.
-    :raises ValueError: the number is out of range.
+    :raises ValueError: the number is out of range. :raises TypeError: the path is no str.
     """
 
     def __init__(self, path: str, buckets: int) -> None:
         if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= MOST_BUCKETS:
             raise ValueError(f"buckets must be a whole number from 1 to {MOST_BUCKETS}, not {buckets!r}")
-        self.path = path
+        check_path(path)
+        self.path = normpath(path)
         self.buckets = buckets
         self.data = json.dumps({"buckets": buckets}).encode()  # of the directory
 

@@ -148,6 +148,8 @@ class Lock(KazooLock):
                     self.client.withdraw_watch(self._predecessors.pop(), self._watch_predecessor)
         if is_first and ephemeral and self.client.session_number != session:
             raise ForceRetryError
+        if is_first:
+            self.client.hear_others()
         return bool(is_first)
 
     def _forget_folder(self) -> None:
@@ -296,6 +298,8 @@ class Semaphore(KazooSemaphore):
         is_acquired = bool(self.client.exists(self.create_path)) or self._take_lease(blocking, timeout, guard)
         if is_acquired and self.client.session_number != session:
             raise ForceRetryError
+        if is_acquired:
+            self.client.hear_others()
         return is_acquired
 
     def _take_lease(self, blocking: bool, timeout: float | None, guard: Lock) -> bool:

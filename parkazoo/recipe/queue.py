@@ -96,6 +96,7 @@ class Queue(_QueueFolder, KazooQueue):
         if first is None:
             return None
         path, value = first
+        self.client.hear_others()  # who has put it
         try:
             self.client.once(self.client.delete, path)
         except NoNodeError:  # another client has taken it
@@ -271,6 +272,7 @@ class LockingQueue(_QueueFolder, KazooLockingQueue):
             tried[:] = [entry]
             taken = self._take(entry)
             if taken is not None:
+                self.client.hear_others()
                 return taken
             tried.clear()
         return None

@@ -10,6 +10,7 @@ from parkazoo.protocol.cluster_map import ClusterMap
 from parkazoo.protocol.epochs import Form
 from parkazoo.protocol.placement import join
 
+ENTRIES, KAZOOS_LOCKS = "entries", "taken"
 LOCK_PREFIX = "taken-"
 OURS = b"locks beside entries"  # data of `entries`, of clusters that began with one ensemble
 
@@ -24,7 +25,7 @@ class QueueLayout:
     def __init__(self, path: str, is_kazoos: bool) -> None:
         self.is_kazoos = is_kazoos
         self.entries = entries_of(path)
-        self.locks = join(path, "taken") if is_kazoos else self.entries
+        self.locks = join(path, KAZOOS_LOCKS) if is_kazoos else self.entries
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -60,7 +61,7 @@ class QueueLayout:
 
 def entries_of(path: str) -> str:
     """The folder with the entries of a queue, in each layout."""
-    return join(path, "entries")
+    return join(path, ENTRIES)
 
 
 def is_lock(name: str) -> bool:

@@ -24,6 +24,7 @@ from parkazoo.engine.deferred.as_given import (
 )
 from parkazoo.engine.deferred.lanes import Lane, Lanes
 from parkazoo.engine.deferred.marker import DISCONNECTED, PAUSE_S
+from parkazoo.engine.deferred.naming import Naming
 from parkazoo.engine.deferred.own_operations import OwnOperations
 from parkazoo.engine.deferred.writes import PENDING, Write, directory_of
 from parkazoo.errors import DeferredError
@@ -36,6 +37,7 @@ from parkazoo.protocol.rights import own_acl
 from parkazoo.protocol.states import CLOSED_ERRORS
 from parkazoo.protocol.steps import WriteRequest
 from parkazoo.types.handlers import Event
+from parkazoo.wire.routine import current_routine
 
 T = TypeVar("T")
 
@@ -95,6 +97,7 @@ class Deferred:
         whole = None if guard is None else prefixed(client.chroot, guard)
         self._lanes = Lanes(own, skips, whole, linger_s, self._tell)
         self._waiters: list[Event] = []
+        self._naming = Naming(self._lanes)
         self._guarded: int | None = None
 
     def locate_guard(self) -> None:
@@ -141,14 +144,18 @@ class Deferred:
     def _issue(self, kind: Callable[..., WriteRequest], path: str, value: bytes | None, *rest: Any) -> Ticket:
         request, size = checked(self._client.chroot, kind, path, value, *rest)
         self._client.check_process()
-        if self._lanes.pending >= self._max_pending:
-            self.wait_until(lambda: self.pending < self._max_pending, None)
         ticket = Ticket(request, size)
         ticket._deferred = self
         directory = directory_of(request.path)
-        lane = self._lane_of(directory, request.path)
-        verify_taken(self._lanes, self._interruptible(self._lanes.enter, lane.put, directory, ticket))
+        while not self._put(directory, ticket):
+            self.wait_until(lambda: self.pending < self._max_pending, None)
         return ticket
+
+    def _put(self, directory: str, ticket: Ticket) -> bool:
+        """Returns whether there was room for it."""
+        lane, lanes = self._lane_of(directory, ticket.request.path), self._lanes
+        taken = self._interruptible(lanes.enter, lanes.put, lane, directory, ticket, self._max_pending)
+        return verify_taken(lanes, taken)
 
     def _lane_of(self, directory: str, path: str) -> Lane:
         """:param path: of a write in the directory."""
@@ -220,15 +227,23 @@ class Deferred:
         :raises: the handler's ``timeout_exception``; the writes stay pending.
         """
         self._client.check_process()  # first: in a child process the lock may be held for ever
-        if not self._await_issued(timeout):
-            message = f"{self.pending} deferred writes have no answer within {timeout} s"
-            raise time_out(self._client.handler, message, timeout or 0.0)
-        if bad := self._bad():
+        naming = self._naming
+        waiting = naming.begin(current_routine())
+        try:
+            if not self._await_issued(timeout):
+                message = f"{self.pending} deferred writes have no answer within {timeout} s"
+                raise time_out(self._client.handler, message, timeout or 0.0)
+        except BaseException:
+            naming.give_up(waiting)
+            raise
+        if bad := naming.bad(waiting):
             error = self._error(bad)
             try:
                 raise error
             finally:  # not before: a signal handler's exception would come in its place
-                self._forget(bad)
+                naming.name(bad, waiting)
+        else:
+            naming.end(waiting)
 
     def _await_issued(self, timeout: float | None) -> bool:
         """Returns whether everything issued so far has ended within the timeout."""
@@ -269,17 +284,6 @@ class Deferred:
             self._waiters[-1].set()
             del self._waiters[-1]  # after that: a signal handler's exception may come between
 
-    def _bad(self) -> list[Write]:
-        """Returns the writes that have ended badly, and that no error has named."""
-        with self._lock:
-            bad = [*dict.fromkeys(self._lanes.bad)]
-        return bad  # noqa: RET504 - inside, a signal handler's exception could keep the lock
-
-    def _forget(self, told: list[Write]) -> None:
-        known = set(told)
-        with self._lock:
-            self._lanes.bad = [write for write in self._lanes.bad if write not in known]
-
     def _error(self, bad: list[Write]) -> DeferredError:
         return error_of(bad, self._client.unchroot)
 
@@ -305,16 +309,19 @@ class Deferred:
         self._client.forget_deferred(self)
 
     def abandon(self, timeout: float) -> None:
-        """Waits up to a timeout, then gives up pending writes. The client calls it, too, when it stops."""
+        """Waits up to a timeout, then gives up pending writes, and logs them. The client calls it, too, when it
+        stops. A barrier names them all the same, if one waits or comes.
+        """
         self._client.check_process()  # first, as above
+        if self not in self._client._deferred:  # it was closed, or abandoned, before
+            return
         with self._lock:
             self._lanes.ended = self._lanes.ended or "closed"
         if not self.wait_until(lambda: not self.pending, timeout):
             why = ConnectionClosedError("nobody waits for it any longer")
             self._interruptible(self._lanes.enter, self._lanes.end, why)
-        if bad := self._bad():
+        if bad := self._naming.unheard():
             self._client.logger.error("Not done, and no barrier has said so: %s", self._error(bad))
-            self._forget(bad)
         self._remove()
 
     def __enter__(self) -> Deferred:

@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
-from kazoo.exceptions import BadVersionError, ConnectionLoss, NoAuthError
+from kazoo.exceptions import ConnectionLoss, NoAuthError
 
 from parkazoo.compat.ensembles import Ensembles
 from parkazoo.structures.entries import Entries
+from parkazoo.structures.entry_directories import EntryDirectories
 from parkazoo.structures.keeper import Keeper
 from parkazoo.structures.keys import name_of
 from parkazoo.structures.local_copy import Entry
 from parkazoo.structures.policies import Linearizable, Policy, Watch
 from parkazoo.structures.telling import OnChange, Teller
 from parkazoo.structures.values import Serializer, Values
-from parkazoo.structures.writing import Writer
+from parkazoo.structures.views import Copied
+from parkazoo.structures.writing import Writer, verify_version
 
-SNAPSHOT_TRIES = 10
-MOST_SHARDS = 4096
 _NOT_GIVEN = object()
-_NONE_THERE = object()
 T = TypeVar("T")
 
 
-class DistributedDict(MutableMapping[str, Any]):
+class DistributedDict(Copied, MutableMapping[str, Any]):
     """Shares a dict of the values below one directory with all processes that open the same path.
 
     ``d = client.DistributedDict("/settings")``; then use it as a dict::
@@ -66,34 +64,25 @@ class DistributedDict(MutableMapping[str, Any]):
         refresh = Watch() if refresh is None else refresh
         if not isinstance(refresh, Policy):
             raise TypeError(f"refresh must be a policy, such as Watch(), not {refresh!r}")
-        if not isinstance(path, str):
-            raise TypeError("Invalid type for 'path' (string expected)")
-        if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS:
-            raise ValueError(f"shards must be a whole number from 1 to {MOST_SHARDS}, not {shards!r}")
-        if serializer is not None and not (hasattr(serializer, "dumps") and hasattr(serializer, "loads")):
-            raise TypeError(f"serializer must have dumps and loads, as json, not be {serializer!r}")
-        if not isinstance(ephemeral, bool):
-            raise TypeError(f"ephemeral must be True or False, not {ephemeral!r}")
-        path = "/" + path.strip("/")
-        if path == "/":
-            raise ValueError("the root cannot be a dictionary: it has znodes of ZooKeeper's own")
+        directories = EntryDirectories(client.chroot, path, shards)
         client.check_process()
-        self.path = path
+        self.path = directories.path
         self._client = client
         self._values = Values(serializer)
         self._policy = refresh
         self._is_due = refresh.begin()
         self._teller = Teller(client.handler, self._values.value_of, client.logger)
-        self._entries = Entries(client, path, shards, isinstance(refresh, Linearizable), self._teller.changed)
+        self._entries = Entries(client, directories, isinstance(refresh, Linearizable), self._teller.changed)
         self._teller.lock, self._teller.copy = self._entries.lock, self._entries.copy
+        self._reader, self._run = self._entries.reader, self._entries.run
+        self._writer = Writer(client, self._reader, ephemeral, self._entries.miss)
         self._raises = isinstance(refresh, Watch) and refresh.raises
         self._keeper = Keeper(self._entries) if isinstance(refresh, Watch) else None
-        self._writer = Writer(self._entries, ephemeral)
-        self._entries.verify()
+        self._run(self._reader.verify())
         if self._keeper is not None:
             self._keeper.start()
         elif not refresh.is_narrow:
-            self._entries.fetch_all()
+            self._run(self._reader.fetch_all())
 
     # ---- reads -------------------------------------------------------------------------------------
 
@@ -110,18 +99,12 @@ class DistributedDict(MutableMapping[str, Any]):
         return True
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._entries.fetch_keys() if self._is_narrow() else list(self._entries.copy.entries))
+        return iter(
+            self._run(self._reader.fetch_keys()) if self._is_narrow() else list(self._entries.copy.entries)
+        )
 
     def __len__(self) -> int:
-        return len(self._entries.fetch_keys() if self._is_narrow() else self._entries.copy.entries)
-
-    def items(self) -> ItemsView[str, Any]:
-        """Returns the items, as a dict's; to iterate over them is one read."""
-        return _ItemsView(self)
-
-    def values(self) -> ValuesView[Any]:
-        """Returns the values, as a dict's; to iterate over them is one read."""
-        return _ValuesView(self)
+        return len(self._run(self._reader.fetch_keys()) if self._is_narrow() else self._entries.copy.entries)
 
     def copy(self) -> dict[str, Any]:
         """Returns all items as a dict, by one read."""
@@ -157,23 +140,17 @@ class DistributedDict(MutableMapping[str, Any]):
 
         :raises RuntimeError: the entries changed in each of ten reads.
         """
-        self._client.check_process()
-        last: object = None
-        for _ in range(SNAPSHOT_TRIES):
-            entries, now = self._entries.fetch_state()
-            if last == now:
-                return {key: self._values.value_of(key, entry) for key, entry in entries.items()}
-            last = now
-        raise RuntimeError(f"{self.path} has changed in each of {SNAPSHOT_TRIES} reads: there is no snapshot")
+        entries = self._run(self._reader.snapshot())
+        return {key: self._values.value_of(key, entry) for key, entry in entries.items()}
 
     def refresh(self) -> None:
         """Reads everything now, whatever the policy says. A failed read leaves the copy unchanged."""
         self._client.check_process()
         missed = self._entries.missed
         try:
-            self._entries.fetch_all()
+            self._run(self._reader.fetch_all())
         except BaseException:  # the next read asks
-            self._entries.missed = object()
+            self._entries.miss()
             raise
         self._entries.caught_up = missed  # not before: until then other threads ask, too
 
@@ -190,7 +167,7 @@ class DistributedDict(MutableMapping[str, Any]):
 
     def _entry(self, key: str) -> Entry:
         """Returns one entry, by one read."""
-        entry = self._entries.fetch(key) if self._is_narrow() else self._entries.copy.entries.get(key)
+        entry = self._run(self._reader.fetch(key)) if self._is_narrow() else self._entries.copy.entries.get(key)
         if entry is None:
             number, path = self._entries.place(key)
             if key in self._entries.copy.unreadable[number]:
@@ -200,7 +177,7 @@ class DistributedDict(MutableMapping[str, Any]):
 
     def _all(self) -> dict[str, Entry]:
         """Returns all entries, by one read."""
-        return self._entries.fetch_all() if self._is_narrow() else dict(self._entries.copy.entries)
+        return self._run(self._reader.fetch_all()) if self._is_narrow() else dict(self._entries.copy.entries)
 
     def _is_narrow(self) -> bool:
         """Begins a read: returns whether it must ask the servers itself; if not, reads the copy anew if that is
@@ -220,11 +197,11 @@ class DistributedDict(MutableMapping[str, Any]):
     # ---- writes ------------------------------------------------------------------------------------
 
     def __setitem__(self, key: str, value: object) -> None:
-        self._writer.put({key: self._raw(key, value)})
+        self._run(self._writer.put({key: self._raw(key, value)}))
 
     def __delitem__(self, key: str) -> None:
         name_of(key)
-        if not self._writer.drop(key):
+        if not self._run(self._writer.drop(key)):
             raise KeyError(key)
 
     @overload
@@ -238,13 +215,8 @@ class DistributedDict(MutableMapping[str, Any]):
         same version while the delete is under way, it returns the value before. If keys return, use each once.
         """
         name_of(key)
-        self._client.check_process()
-        while (entry := self._entries.fetch(key)) is not None:
-            value = self._values.value_of(key, entry)  # an error of the serializer deletes nothing
-            with suppress(BadVersionError):
-                if self._writer.drop(key, entry.version):
-                    return value
-                break
+        if (found := self._run(self._writer.take(key, self._values.value_of))) is not None:
+            return found[0]
         if default is _NOT_GIVEN:
             raise KeyError(key)
         return default
@@ -254,24 +226,16 @@ class DistributedDict(MutableMapping[str, Any]):
 
         :raises KeyError: there is none.
         """
-        while keys := list(self._entries.copy.entries) or self._entries.fetch_keys():
-            for key in keys:
-                value = self.pop(key, _NONE_THERE)
-                if value is not _NONE_THERE:
-                    return key, value
+        if (found := self._run(self._writer.take_any(self._values.value_of))) is not None:
+            return found
         raise KeyError(f"{self.path} is empty")
 
     def setdefault(self, key: str, default: object = None) -> Any:
         """Returns the value, making it if the key does not exist; if several processes do so, one of them makes
         it.
         """
-        raw = self._raw(key, default)
-        while True:
-            if self._writer.add(key, raw):
-                return self._values.value_of(key, Entry(raw, 0, None, 0, 0))
-            entry = self._entries.fetch(key)
-            if entry is not None:
-                return self._values.value_of(key, entry)
+        entry = self._run(self._writer.set_default(key, self._raw(key, default)))
+        return self._values.value_of(key, entry)
 
     def update(self, other: Any = (), /, **values: object) -> None:
         """Sets several entries, as a dict's, in one transaction for each shard and 512 KiB.
@@ -281,7 +245,7 @@ class DistributedDict(MutableMapping[str, Any]):
         """
         new = dict(other, **values)
         if raws := {key: self._raw(key, value) for key, value in new.items()}:
-            self._writer.put(raws)
+            self._run(self._writer.put(raws))
 
     def __ior__(self, other: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> DistributedDict:
         self.update(other)
@@ -289,9 +253,7 @@ class DistributedDict(MutableMapping[str, Any]):
 
     def clear(self) -> None:
         """Deletes the present entries. Transactions and errors are as of :meth:`update`."""
-        self._client.check_process()
-        if keys := self._entries.fetch_keys():
-            self._writer.drop_all(keys)
+        self._run(self._writer.clear())
 
     def compare_and_set(self, key: str, version: int | None, value: object) -> bool:
         """Sets an entry if it still has that version; returns whether it did.
@@ -304,16 +266,8 @@ class DistributedDict(MutableMapping[str, Any]):
             and is made with version 0.
         """
         raw = self._raw(key, value)
-        if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
-            raise TypeError(f"version must be a whole number or None, not {version!r}")
-        if version is not None and not 0 <= version < 1 << 31:
-            raise ValueError(f"version must be one of get_with_version, not {version!r}")
-        if version is not None:
-            return self._writer.swap(key, version, raw)
-        if self._writer.add(key, raw):
-            return True
-        self._entries.fetch(key)
-        return False
+        verify_version(version)
+        return self._run(self._writer.compare_and_set(key, version, raw))
 
     def _raw(self, key: str, value: object) -> bytes:
         """Returns the bytes of a value.
@@ -365,23 +319,6 @@ class DistributedDict(MutableMapping[str, Any]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-class _ItemsView(ItemsView[str, Any]):
-    _mapping: DistributedDict
-
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
-        return iter(self._mapping.copy().items())
-
-
-class _ValuesView(ValuesView[Any]):
-    _mapping: DistributedDict
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._mapping.copy().values())
-
-    def __contains__(self, value: object) -> bool:
-        return value in self._mapping.copy().values()
 
 
 class Sharing(Ensembles):

@@ -67,10 +67,12 @@ def merge(
         elif kind == "create":
             is_in_doubt = copy.written(number, key, began, values[key], 0, None, mine)
         else:
-            state = result.version, result.mzxid, result.ephemeralOwner, life_of(result)
-            is_in_doubt = copy.written(number, key, began, values[key], *state)
             if result.ephemeralOwner != mine:
                 again[key] = values[key]
+            elif key in copy.unreadable[number]:  # nor would it be seen to change
+                continue
+            state = result.version, result.mzxid, result.ephemeralOwner, life_of(result)
+            is_in_doubt = copy.written(number, key, began, values[key], *state)
         if is_in_doubt:
             doubtful.append(key)
     return again, doubtful

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,15 +12,14 @@ from kazoo.protocol.states import EventType, KazooState, WatchedEvent
 from parkazoo.protocol.asking import prefixed
 from parkazoo.protocol.placement import join
 from parkazoo.protocol.steps import IMPOSSIBLE
-from parkazoo.structures.entries import Entries, keys_of
-from parkazoo.structures.keys import EMPTY
+from parkazoo.structures.entries import Entries
+from parkazoo.structures.keys import EMPTY, keys_of
 from parkazoo.structures.local_copy import Life, life_of
 from parkazoo.types.znodes import AsyncResult, ZnodeStat
 
 LEAST_PAUSE_S, MOST_PAUSE_S = 0.05, 2.0
 PAUSE_PER_NAME_S = 2e-5  # between two listings: one takes about a tenth of that
 SHORT_S = 0.005
-Watcher = Callable[[WatchedEvent], None]
 
 
 class Keeper:
@@ -41,8 +39,8 @@ class Keeper:
         self._lock = entries.lock
         self._generation = 0
         self._is_active = False  # this generation loads, or has loaded
-        self._armed: dict[str, Watcher] = {}  # the watches of entries
-        self._on_directories: list[Watcher | None] = [None] * len(entries.directories)
+        self._armed: dict[str, partial[None]] = {}  # the watches of entries
+        self._on_directories: list[partial[None] | None] = [None] * len(entries.directories)
         self._identities: list[Life | None] = [None] * len(entries.directories)  # None: it is not there
         self._next_listing_s = [0.0] * len(entries.directories)
         self._under_way = 0  # what this generation has asked, until all that its answers lead to is asked
@@ -75,13 +73,13 @@ class Keeper:
             armed = dict(self._armed)
         self._take_out_all(armed)
 
-    def _take_out_all(self, armed: dict[str, Watcher]) -> None:
+    def _take_out_all(self, armed: dict[str, partial[None]]) -> None:
         for key, watch in armed.items():
             self._take_out(self._entries.place(key)[1], watch)
         for directory, on_it in zip(self._entries.directories, self._on_directories, strict=True):
             self._take_out(directory, on_it)
 
-    def _take_out(self, path: str, watch: Watcher | None) -> None:
+    def _take_out(self, path: str, watch: partial[None] | None) -> None:
         for table in (self._client._data_watchers, self._client._child_watchers):
             table[prefixed(self._client.chroot, path)].discard(watch)
 
@@ -130,8 +128,8 @@ class Keeper:
         them; or it was made again, perhaps with shards.
         """
         with self._lock:
-            if self._identities[number] not in (None, identity) and identity is not None:
-                self._entries.is_verified = False
+            if self._identities[number] not in (None, identity):
+                self._entries.reader.is_verified = False
             self._identities[number] = identity
 
     def _end(self, error: BaseException) -> None:
@@ -216,15 +214,26 @@ class Keeper:
 
     # ---- listings ----------------------------------------------------------------------------------
 
-    def _list(self, generation: int, number: int) -> None:
+    def _list(self, generation: int, number: int, called: int = 0) -> None:
+        """:param called: the number of a watch that was, or needs no longer be. If another counts by now, that has
+        a listing of its own.
+        """
         with self._lock:
+            on_it = self._on_directories[number]
+            if called and on_it is not None and on_it.args[2] != called:
+                return
             if not (ticket := self._begin_step(generation)):
                 return
-        watch = self._on_directories[number] = partial(self._directory_changed, generation, number)
+            watch = self._watch(generation, number, ticket)
         answer = self._client.get_children_async(self._entries.directories[number], watch=watch)
-        answer.rawlink(partial(self._listed, generation, number, ticket))
+        answer.rawlink(partial(self._listed, generation, number, ticket, watch))
 
-    def _directory_changed(self, generation: int, number: int, event: WatchedEvent) -> None:
+    def _watch(self, generation: int, number: int, ticket: int) -> partial[None]:
+        """Returns the watch of a directory from now on. The caller holds the lock."""
+        watch = self._on_directories[number] = partial(self._directory_changed, generation, number, ticket)
+        return watch
+
+    def _directory_changed(self, generation: int, number: int, called: int, event: WatchedEvent) -> None:
         if event.type == EventType.NONE:
             self._lose(generation, ConnectionLoss("a watch was lost"))
             return
@@ -232,21 +241,21 @@ class Keeper:
             self._identify(generation, number)
         wait_s = self._next_listing_s[number] - time.monotonic()
         if wait_s <= SHORT_S:
-            self._list(generation, number)
+            self._list(generation, number, called)
             return
         with self._lock:
             if not self._begin_step(generation):
                 return
-        self._client.call_later(wait_s, partial(self._list_now, generation, number))
+        self._client.call_later(wait_s, partial(self._list_now, generation, number, called))
 
-    def _list_now(self, generation: int, number: int) -> None:
-        self._list(generation, number)
+    def _list_now(self, generation: int, number: int, called: int) -> None:
+        self._list(generation, number, called)
         self._end_step(generation)
 
-    def _listed(self, generation: int, number: int, ticket: int, answer: Any) -> None:
+    def _listed(self, generation: int, number: int, ticket: int, watch: partial[None], answer: Any) -> None:
         error, keys = answer.exception, list[str]()
-        if self._is_closed:  # the answer has brought the watch
-            self._take_out(self._entries.directories[number], self._on_directories[number])
+        if generation != self._generation:  # the answer has brought the watch
+            self._take_out(self._entries.directories[number], watch)
         if isinstance(error, NoNodeError):
             self._await_directory(generation, number)
         elif error is not None:
@@ -269,21 +278,23 @@ class Keeper:
     def _await_directory(self, generation: int, number: int) -> None:
         """Sets a watch for the creation of the missing directory."""
         with self._lock:
-            if not self._begin_step(generation):
+            if not (ticket := self._begin_step(generation)):
                 return
-        watch = self._on_directories[number] = partial(self._directory_changed, generation, number)
+            watch = self._watch(generation, number, ticket)
         answer = self._client.exists_async(self._entries.directories[number], watch=watch)
-        answer.rawlink(partial(self._looked, generation, number))
+        answer.rawlink(partial(self._looked, generation, number, watch))
 
-    def _looked(self, generation: int, number: int, answer: AsyncResult[ZnodeStat | None]) -> None:
-        if self._is_closed:
-            self._take_out(self._entries.directories[number], self._on_directories[number])
+    def _looked(
+        self, generation: int, number: int, watch: partial[None], answer: AsyncResult[ZnodeStat | None]
+    ) -> None:
+        if generation != self._generation or answer.value is not None:  # it has just come, and is listed
+            self._take_out(self._entries.directories[number], watch)
         if answer.exception is not None:
             self._lose(generation, answer.exception)
             return
         self._recognise(number, _identity(answer.value))
-        if answer.value is not None:  # it has just come
-            self._list(generation, number)
+        if answer.value is not None:
+            self._list(generation, number, watch.args[2])
         self._end_step(generation)
 
     def _identify(self, generation: int, number: int) -> None:
@@ -303,33 +314,49 @@ class Keeper:
 
     # ---- entries -----------------------------------------------------------------------------------
 
-    def _ask(self, generation: int, key: str, is_again: bool = False) -> None:
+    def _ask(self, generation: int, key: str, is_again: bool = False, called: int = 0) -> None:
+        """:param called: the number of a watch that was. If another counts by now, that is called too, or its read
+        sees it.
+        """
         with self._lock:
-            if key in self._armed and not is_again:
-                return
+            armed = self._armed.get(key)
+            if armed is not None and not is_again:
+                if armed.args[2] != called:
+                    return
+                del self._armed[key]
             if not (ticket := self._begin_step(generation)):
                 return
-            watch = self._armed.setdefault(key, partial(self._entry_changed, generation, key))
+            watch = self._armed.setdefault(key, partial(self._entry_changed, generation, key, ticket))
         number, path = self._entries.place(key)
         if is_again:  # the server may lag
             self._client.set_async(path, b"", IMPOSSIBLE)
         answer = self._client.get_async(path, watch=watch)
         answer.rawlink(partial(self._read, generation, number, key, ticket, is_again, watch))
 
-    def _entry_changed(self, generation: int, key: str, event: WatchedEvent) -> None:
+    def _entry_changed(self, generation: int, key: str, number: int, event: WatchedEvent) -> None:
         if event.type == EventType.NONE:
             self._lose(generation, ConnectionLoss("a watch was lost"))
             return
-        with self._lock:
-            if generation == self._generation:
-                self._armed.pop(key, None)
-        self._ask(generation, key)
+        self._ask(generation, key, called=number)
 
     def _read(
-        self, generation: int, number: int, key: str, ticket: int, is_certain: bool, watch: Watcher, answer: Any
+        self,
+        generation: int,
+        number: int,
+        key: str,
+        ticket: int,
+        is_certain: bool,
+        watch: partial[None],
+        answer: Any,
     ) -> None:
         error = answer.exception
-        if self._is_closed or generation != self._generation:  # the answer has brought the watch
+        with self._lock:
+            is_spare = generation != self._generation
+            if not is_spare and error is None:
+                is_spare = self._armed.setdefault(key, watch) is not watch
+            elif self._armed.get(key) is watch:  # the next listing that has it asks again
+                del self._armed[key]
+        if is_spare:  # the answer has brought it
             self._take_out(self._entries.place(key)[1], watch)
         if error is not None and not isinstance(error, NoNodeError | NoAuthError):
             self._lose(generation, error)
@@ -337,8 +364,6 @@ class Keeper:
         with self._lock:
             if generation != self._generation:
                 return
-            if error is not None:  # the next listing that has it asks again
-                self._armed.pop(key, None)
             copy = self._entries.copy
             if error is None:
                 raw, stat = answer.value
@@ -349,7 +374,7 @@ class Keeper:
             else:
                 is_in_doubt = copy.not_found(number, key, ticket)
         if isinstance(error, NoAuthError):
-            self._entries.refused(number, key, ticket)
+            self._entries.reader.refused(number, key, ticket)
         if is_in_doubt:
             self._ask(generation, key, is_again=True)
         self._end_step(generation)

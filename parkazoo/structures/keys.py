@@ -7,6 +7,7 @@ digits for each byte. Two keys never have one name.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 EMPTY = "%"  # the name of the key ""
 # A slash; what ZooKeeper refuses in a path, as surrogates also all beyond 16 bits; and what the others stand
@@ -41,6 +42,11 @@ def key_of(name: str) -> str | None:
     except UnicodeDecodeError:
         return None
     return key if name_of(key) == name else None
+
+
+def keys_of(names: Iterable[str]) -> list[str]:
+    """Returns the keys among these names."""
+    return [key for key in map(key_of, names) if key is not None]
 
 
 def _escaped(text: str) -> str:

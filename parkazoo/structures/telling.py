@@ -8,7 +8,7 @@ from typing import Any
 
 from parkazoo.structures.local_copy import Entry, LocalCopy
 from parkazoo.types.handlers import Handler, Log
-from parkazoo.wire.workers import CALLBACKS, run_on
+from parkazoo.wire.workers import SoleWorker
 
 OnChange = Callable[[str, Any, Any, "int | None"], object]
 
@@ -23,13 +23,12 @@ class Teller:
     """
 
     def __init__(self, handler: Handler, decode: Callable[[str, Entry], object], log: Log) -> None:
-        self._handler = handler
+        self._worker = SoleWorker(handler, lambda: self._pending, self._tell_all)
         self._decode = decode
         self._log = log
         self._callbacks: tuple[OnChange, ...] = ()
         self._pending: dict[str, Entry | None] = {}  # what each was before the first change that is not told
         self._untold: dict[str, Entry | None] = {}  # the last one told, before a value that cannot be read
-        self._is_telling = False
         self._is_closed = False
         self.copy: LocalCopy
         self.lock: AbstractContextManager[object]
@@ -55,15 +54,12 @@ class Teller:
         if not self._callbacks:
             return
         self._pending.setdefault(key, before)
-        if not self._is_telling:
-            self._is_telling = True
-            run_on(CALLBACKS, self._handler, self._run)
+        self._worker.ask()
 
-    def _run(self) -> None:
+    def _tell_all(self) -> None:
         while True:
             with self.lock:
                 if not self._pending:
-                    self._is_telling = False
                     return
                 key = next(iter(self._pending))
                 before = self._pending.pop(key)

@@ -22,9 +22,12 @@ class Values:
     """Converts values to bytes and back by a serializer.
 
     :param serializer: None: values are bytes.
+    :raises TypeError: it has no ``dumps``, or no ``loads``.
     """
 
     def __init__(self, serializer: Serializer | None) -> None:
+        if serializer is not None and not (hasattr(serializer, "dumps") and hasattr(serializer, "loads")):
+            raise TypeError(f"serializer must have dumps and loads, as json, not be {serializer!r}")
         self._serializer = serializer
 
     def value_of(self, key: str, entry: Entry) -> Any:

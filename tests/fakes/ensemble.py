@@ -133,6 +133,8 @@ class FakeClient:
     client_state = KeeperState.CONNECTED
     auth_data: frozenset[Any] = frozenset()
 
+    is_elsewhere = False
+
     def __init__(self, ensemble: FakeEnsemble, session: int, who: Who) -> None:
         self.ensemble = ensemble
         self.client_id = session, b""

@@ -6,7 +6,12 @@ from tests.explore.znodes import Answer
 
 
 class Result:
-    """A reply that remembers. It must be set once."""
+    """A reply that remembers. It must be set once.
+
+    :ivar is_abandoned: its caller has given up.
+    """
+
+    is_abandoned = False
 
     def __init__(self) -> None:
         self.told: list[Answer] = []

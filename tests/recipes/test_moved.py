@@ -41,8 +41,9 @@ class TestMoved(unittest.TestCase):
 
     def test_from_aiozk(self) -> None:
         """Imports, and the names that the guide lists."""
-        before, after = ((FOLDER / f"{name}.py").read_text() for name in ("from_aiozk", "from_aiozk_moved"))
-        self.assertEqual(plain(renamed(before)), plain(after))
+        for name in ("from_aiozk", "recipes_of_aiozk"):
+            before, after = ((FOLDER / f"{each}.py").read_text() for each in (name, f"{name}_moved"))
+            self.assertEqual(plain(renamed(before)), plain(after))
 
     def run_on(self, name: str, ensembles: int) -> Any:
         hosts, root = shared_cluster(ensembles).hosts, f"/{uuid.uuid4().hex}"
@@ -65,3 +66,10 @@ class TestMoved(unittest.TestCase):
         line = [f"wait-{number:010d}" for number in range(4)]
         left = ["sold-ada", "sold-bob", "sold-cy", "sold-dee", "closed"]
         self.assertEqual(after, [line, [["ada", "bob", "cy"], ["dee"]], left])
+
+    @NEEDS_AIO
+    @unittest.skipUnless(find_spec("aiozk"), "aiozk is not installed")
+    def test_aiozks_recipes_run(self) -> None:
+        before, after = self.run_on("recipes_of_aiozk", 1), self.run_on("recipes_of_aiozk_moved", 3)
+        self.assertEqual(before, after)
+        self.assertEqual(after, [[0, 6], [b"a door"] * 2, ["ada", "bob"], []])

@@ -12,7 +12,13 @@ from tests.live.world import shared_cluster
 from tests.recipes.program import ROOT, run
 
 RECIPES = ROOT / "recipes"
+SERVICE = "service.py"  # it ends when it is told to: see test_service.py
 PROGRAMS = sorted(path for path in RECIPES.glob("*.py") if not path.name.startswith("_"))
+OF_ASYNCIO = [path for path in PROGRAMS if path.name.startswith("asyncio_")]
+OF_BOTH = """
+    Lock Semaphore Barrier DoubleBarrier Counter Election Party Queue LockingQueue SetPartitioner
+    once deferred Spread DistributedDict
+"""
 
 
 class RecipesTest(unittest.TestCase):
@@ -34,7 +40,7 @@ class RecipesTest(unittest.TestCase):
         return [role_of(ensemble.servers[0].address).zxid for ensemble in self.cluster.ensembles]
 
     def check(self, program: Path) -> None:
-        if "parkazoo.aio" in program.read_text() and sys.version_info < (3, 11):
+        if program in OF_ASYNCIO and sys.version_info < (3, 11):
             self.skipTest("parkazoo.aio needs Python 3.11")
         znodes, before = self.client.get_children("/"), self.written()
         ended = run("-W", "error", str(program.relative_to(ROOT)), self.cluster.hosts)
@@ -44,9 +50,13 @@ class RecipesTest(unittest.TestCase):
         self.assertEqual(self.client.get_children("/"), znodes, "it has left znodes")
 
     def test_there_is_a_program_for_each_recipe(self) -> None:
-        recipes = "Lock Semaphore Barrier DoubleBarrier Counter Election Party Queue LockingQueue SetPartitioner"
-        text = "".join(path.read_text() for path in PROGRAMS)
-        for recipe in (*recipes.split(), "DataWatch", "ChildrenWatch"):
+        of_threads = [path for path in PROGRAMS if path not in OF_ASYNCIO]
+        self.check_uses(of_threads, f"{OF_BOTH} DataWatch ChildrenWatch")
+        self.check_uses(OF_ASYNCIO, f"{OF_BOTH} ReadLock WriteLock NonBlockingLease TreeCache states")
+
+    def check_uses(self, programs: list[Path], recipes: str) -> None:
+        text = "".join(path.read_text() for path in programs)
+        for recipe in recipes.split():
             self.assertIn(f".{recipe}(", text)
 
     def test_the_table_names_each_program(self) -> None:
@@ -81,4 +91,5 @@ with clients(1) as (anna,):
 
 
 for path in PROGRAMS:
-    setattr(RecipesTest, f"test_{path.stem}", lambda self, path=path: self.check(path))
+    if path.name != SERVICE:
+        setattr(RecipesTest, f"test_{path.stem}", lambda self, path=path: self.check(path))

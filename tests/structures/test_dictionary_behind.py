@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import unittest
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 from unittest import mock
 
 from kazoo.exceptions import SessionExpiredError
 
 from parkazoo.structures.distributed_dict import DistributedDict
-from parkazoo.structures.entries import Entries
 from parkazoo.structures.policies import Lock
+from parkazoo.structures.reading import EntryReader
 from tests.handlers import make_handler
 
 
@@ -20,8 +21,8 @@ class TestBehind(unittest.TestCase):
     def setUp(self) -> None:
         self.asked = 0
         self.others: list[Callable[[], object]] = []  # what another thread does while one asks
-        for name, instead in (("verify", mock.Mock()), ("fetch_all", self.fetch_all)):
-            patch = mock.patch.object(Entries, name, instead)
+        for name, instead in (("verify", lambda *_, **__: iter(())), ("fetch_all", lambda _: self.fetch_all())):
+            patch = mock.patch.object(EntryReader, name, instead)
             patch.start()
             self.addCleanup(patch.stop)
         client = mock.Mock(chroot="", handler=make_handler())
@@ -29,10 +30,11 @@ class TestBehind(unittest.TestCase):
         self.dictionary = DistributedDict(client, "/d", Lock(True))
         self.asked = 0
 
-    def fetch_all(self) -> None:
+    def fetch_all(self) -> Iterator[Any]:
         self.asked += 1
         if self.others:
             self.others.pop()()
+        yield from ()
 
     def fail_to_write(self) -> None:
         with self.assertRaises(SessionExpiredError):
