@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -97,7 +97,8 @@ def mean_s(histogram: HdrHistogram) -> float:
     """
     if not histogram.get_total_count():
         raise ValueError("no latencies have no mean")
-    return float(histogram.get_mean_value()) / 1e6
+    total = sum(count * (low + (high - low + 1) // 2) for low, high, count in _recorded(histogram))
+    return float(float(total) / histogram.get_total_count()) / 1e6
 
 
 @lru_cache(maxsize=4096)
@@ -133,21 +134,37 @@ def join_histograms(texts: Sequence[str]) -> str:
 
 def percentile_s(histogram: HdrHistogram, percentile: float) -> float:
     """
+    :param percentile: above 0.
     :raises ValueError: there are no values.
     """
     if not histogram.get_total_count():
         raise ValueError("no latencies have no percentiles")
-    return float(histogram.get_value_at_percentile(percentile)) / 1e6
+    at_least = histogram.get_target_count_at_percentile(percentile)
+    index = int(np.searchsorted(np.cumsum(_counts(histogram)), at_least))
+    return float(histogram.get_highest_equivalent_value(histogram.get_value_from_index(index))) / 1e6
 
 
 def cumulate(histogram: HdrHistogram) -> list[tuple[float, float]]:
     """The cumulative distribution: for each latency that occurred, the share that took no longer."""
     total = histogram.get_total_count()
     seen, points = 0, []
-    for each in histogram.get_recorded_iterator():
-        seen += each.count_added_in_this_iter_step
-        points.append((each.value_iterated_to / 1e6, seen / total))
+    for _, high, count in _recorded(histogram):
+        seen += count
+        points.append((high / 1e6, seen / total))
     return points
+
+
+def _counts(histogram: HdrHistogram) -> Any:
+    """How often each of its values was recorded: an array, since the histogram's own loops take long."""
+    return np.ctypeslib.as_array(histogram.counts)
+
+
+def _recorded(histogram: HdrHistogram) -> Iterator[tuple[int, int, int]]:
+    """Of what was recorded, in order: the lowest and the highest value that count as the same, and how often."""
+    counts = _counts(histogram)
+    for index in np.flatnonzero(counts).tolist():
+        low = histogram.get_value_from_index(index)
+        yield low, histogram.get_highest_equivalent_value(low), int(counts[index])
 
 
 def count_by_time(times: Any, begin: float, end: float, bucket: float) -> list[int]:

@@ -8,6 +8,7 @@ from typing import Any
 from bench.client.crowd import Crowd
 from bench.client.far_start import FAR_START
 from bench.client.measure import CPU, LATENCY
+from bench.client.measured import Figure
 from bench.client.outcomes import QUIET_SHARE
 from bench.pages.raw import Raw
 from bench.report.section import Table
@@ -76,6 +77,22 @@ def _ratio_row(raw: Raw, comparison: Mapping[str, Any]) -> list[str]:
 
 def _figure(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.2g}"
+
+
+def measured(raws: Sequence[Raw], options: Options) -> Table:
+    """A row for each figure that is not compared, beside its goal. Of several files the newest counts.
+
+    :param options: ``loads``: how the names of the loads begin.
+    """
+    beginnings = tuple(options.get("loads", "").split(","))
+    wholes = {name: whole for raw in raws for name, whole in raw.document["wholes"].items() if "figures" in whole}
+    found = [whole for name, whole in wholes.items() if name.startswith(beginnings)]
+    rows = [
+        ["" if number else whole["about"], *Figure(**each).row()]
+        for whole in found
+        for number, each in enumerate(whole["figures"])
+    ]
+    return Table("", ("load", "", "figure", "goal", ""), rows)
 
 
 def crowds(raws: Sequence[Raw], _: Options) -> Table:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from bench.pages import client_ratios, fault_runs, quorum_tables, report_tables, scale_tables, scenario_tables
+from bench.pages import (
+    client_ratios,
+    fault_runs,
+    gateway_tables,
+    quorum_tables,
+    report_tables,
+    scale_tables,
+    scenario_tables,
+)
 from bench.pages.raw import Raw
 from bench.report.section import Table
 
 GENERATORS: dict[str, Callable[[Sequence[Raw], Mapping[str, str]], Table]] = {
     "ratios": client_ratios.ratios,
     "crowds": client_ratios.crowds,
+    "measured": client_ratios.measured,
+    "gateway": gateway_tables.gateway,
     "conclusions": scenario_tables.conclusions,
     "scenario": scenario_tables.scenario,
     "recipe-calls": scenario_tables.recipe_calls,

@@ -7,7 +7,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from bench.gateway.gateway_run import DIRECT, GATEWAY, QUICK_IDLE, QUICK_OPERATIONS, Load, Turn
+from bench.gateway.gateway_run import BARE, DIRECT, GATEWAY, QUICK_IDLE, QUICK_OPERATIONS, Load, Turn
 from bench.gateway.socket_program import REQUESTS, Report
 from tests.aio.aio_case import needs_aio
 from tests.bench.command import run_module
@@ -42,7 +42,7 @@ class TestRun(unittest.TestCase):
         for each in found["loads"]:
             with self.subTest(each["kind"], in_flight=each["in_flight"]):
                 self.assertIn(f"{each['kind']}, {each['in_flight']} in flight", ran.stdout)
-                self.assertEqual({*each["sides"]}, {GATEWAY, DIRECT})
+                self.assertEqual({*each["sides"]}, {GATEWAY, BARE, DIRECT})
                 for side in each["sides"].values():
                     self.assertEqual(len(side["turns"]), 1)
                     self.assertEqual(side["turns"][0]["operations"], QUICK_OPERATIONS[each["in_flight"]])

@@ -67,6 +67,19 @@ class TestHistograms(unittest.TestCase):
         self.assertAlmostEqual(percentile_s(histogram, 99), 0.001, delta=1e-6)
         self.assertAlmostEqual(percentile_s(histogram, 100), 5, delta=0.005)
 
+    def test_as_the_librarys_own_loops(self) -> None:
+        """Of new histograms, and of those that were text, whose counts end with the last one."""
+        dice = random.Random(1)
+        for mean_ns in (1e3, 1e6, 1e9):
+            made = make_histogram([int(dice.expovariate(1 / mean_ns)) for _ in range(300)])
+            for histogram in (made, decode(encode(made))):
+                self.assertEqual(mean_s(histogram), histogram.get_mean_value() / 1e6)
+                for percentile in (0.1, 5, 50, 95, 99, 100):
+                    known = histogram.get_value_at_percentile(percentile) / 1e6
+                    self.assertEqual(percentile_s(histogram, percentile), known)
+                values = [each.value_iterated_to / 1e6 for each in histogram.get_recorded_iterator()]
+                self.assertEqual([value for value, _ in cumulate(histogram)], values)
+
     def test_text_and_back(self) -> None:
         histogram = make_histogram([MS, 2 * MS, 3 * MS])
         again = decode(encode(histogram))
