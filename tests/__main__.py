@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -68,6 +68,11 @@ OF_HANDLERS = tuple(
         "wire",
     )
 )
+# Half of them: everything patched is what a gevent program does, and has all.
+OF_UNPATCHED = tuple(
+    f"tests/live/test_client_{name}.py"
+    for name in ("callbacks", "dictionary_changes", "fork", "lock", "moves", "session", "start", "watches")
+)
 FAULTS = ("tests/faults/test_*.py", "tests/faults/judges/test_*.py", "tests/drills/test_*.py")
 SUITE = ("tests/kazoo_suite/suite.py",)
 SLICE = tuple(
@@ -107,9 +112,11 @@ PARTS = {
     "client": Part("the client on real ensembles", CLIENT),
     "map": Part("the commands of the map on real ensembles", MAP),
     "live": Part("all else on real ensembles", ("tests/live/test_*.py",), without=CLIENT + MAP),
-    "gevent": Part("what a handler may change, with gevent's", OF_HANDLERS, {"PARKAZOO_TEST_HANDLER": "gevent"}),
+    "gevent": Part(
+        "half of what a handler may change, with gevent's", OF_UNPATCHED, {"PARKAZOO_TEST_HANDLER": "gevent"}
+    ),
     "gevent-patched": Part(
-        "the same, everything patched by gevent",
+        "what a handler may change, everything patched by gevent",
         OF_HANDLERS,
         {"PARKAZOO_TEST_HANDLER": "gevent-patched"},
     ),
@@ -125,10 +132,20 @@ PARTS = {
     "kazoo-plain": Part(
         "kazoo's own tests: KazooClient, the control", SUITE, {"PARKAZOO_SUITE": "plain"}, by_default=False
     ),
+    "kazoo-gateway": Part(
+        "kazoo's own tests: KazooClient at gateways, 3 ensembles",
+        SUITE,
+        {"PARKAZOO_SUITE": "gateway"},
+        by_default=False,
+    ),
+    "neighbours": Part(
+        "programs in other languages at gateways, 3 ensembles", ("tests/neighbours/test_*.py",), by_default=False
+    ),
     "slice": Part("some of the live tests: what breaks first", SLICE, by_default=False),
 }
 LONGEST = ("live", "bench", "map")  # of several parts at a time these begin first: none runs alone at the end
 DEFAULT = [name for name, part in PARTS.items() if part.by_default]
+OTHERS = [name for name in PARTS if name not in DEFAULT]
 
 
 @dataclass
@@ -171,17 +188,26 @@ def run_process(command: list[str], environment: dict[str, str], log: Path, outp
     return process.wait()
 
 
-def run(name: str, texts: Sequence[str], is_verbose: bool, output: Path | None, file: str) -> Result:
+def run(
+    name: str,
+    texts: Sequence[str],
+    is_verbose: bool,
+    output: Path | None,
+    file: str,
+    python: str = sys.executable,
+    variables: Mapping[str, str] | None = None,
+) -> Result:
     """Run a part.
 
     :param texts: only tests whose names hold one of them; none: all.
     :param output: a file for what it prints; None: that is seen at once.
     :param file: name of its results and of its log.
+    :param python: runs it. :param variables: of its environment, beside the part's own.
     """
     part = PARTS[name]
     began = time.monotonic()
     results, log = LOGS / f"{file}.jsonl", LOGS / f"{file}.log"
-    command = [sys.executable, "-m", "tests.part", "--results", str(results), *part.modules]
+    command = [python, "-m", "tests.part", "--results", str(results), *part.modules]
     for text in texts:
         command += ["-k", text]
     if is_verbose:
@@ -194,7 +220,7 @@ def run(name: str, texts: Sequence[str], is_verbose: bool, output: Path | None, 
             return Result(trouble="another run of this part is under way in this checkout")
         results.unlink(missing_ok=True)
         if part.modules:
-            status = run_process(command, part.environment, log, output)
+            status = run_process(command, {**part.environment, **(variables or {})}, log, output)
         records = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
     tests = [record for record in records if "test" in record]
     result = Result(
@@ -367,7 +393,7 @@ def print_summary(console: Console, results: dict[str, Result]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests", description=__doc__)
     parser.add_argument(
-        "parts", metavar="PART", nargs="*", help=f"of {', '.join(PARTS)}; by default all but kazoo-plain and slice"
+        "parts", metavar="PART", nargs="*", help=f"of {', '.join(PARTS)}; by default all but {', '.join(OTHERS)}"
     )
     parser.add_argument(
         "-k", metavar="TEXT", dest="texts", action="append", default=[], help="only tests whose names hold TEXT"

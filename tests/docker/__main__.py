@@ -6,13 +6,17 @@ Where no Docker engine runs, root has one started and stopped: see engine.py.
 from __future__ import annotations
 
 import argparse
+import json
 import logging
+import re
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -24,12 +28,16 @@ from parkazoo.local import role_of
 from parkazoo.protocol.cluster_map import ClusterMap
 from tests import __main__ as suite
 from tests.docker.engine import EngineError, engine
+from tests.drills.page import commands
 from tests.live.world import connected
 from tests.where_is import where_is
 
 FILE = Path(__file__).resolve().parent.parent.parent / "docker" / "compose.yml"
 PROJECT = "parkazoo-trial"  # so that `down --volumes` does not end a user's cluster
 ENSEMBLES = {name: tuple(f"{name}{number}" for number in (1, 2, 3)) for name in "abc"}
+MOVED = "/app/jobs"
+ADDED, ADDED_SERVERS = "d", ("d1", "d2", "d3")  # by the page's commands
+PAGE = FILE.parent.parent / "docs" / "guide" / "docker.md"
 SERVERS = tuple(server for servers in ENSEMBLES.values() for server in servers)
 DIRECTORIES = tuple(f"/trial/{number}" for number in range(30))
 TIMEOUT_S = 60.0
@@ -45,6 +53,10 @@ class Compose:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = {**environment, "COMPOSE_PROJECT_NAME": PROJECT, "BUILDKIT_PROGRESS": "plain"}
+
+    def use_profile(self, name: str) -> None:
+        """For all commands from now on."""
+        self._environment["COMPOSE_PROFILES"] = name
 
     def run(self, *arguments: str) -> None:
         """Run a command of Compose, which may print.
@@ -108,6 +120,7 @@ def try_all(compose: Compose, parts: list[str]) -> None:
         try_client(client)
         try_dead_leader(compose, client, addresses)
         try_health(compose)
+        try_growth(compose, client)
     check(
         "parkazoo map check in the container finds nothing",
         "agree" in compose.ask("exec", "-T", "cli", "parkazoo", "map", "check"),
@@ -117,6 +130,7 @@ def try_all(compose: Compose, parts: list[str]) -> None:
     with connected(ParKazooClient(hosts)) as client:
         read = {client.get(path)[0] for path in DIRECTORIES}
         check("what was written is there after `down` and `up`", read == {b"without a leader"})
+        try_removal(compose, client)
     compose.run("run", "--rm", "--no-TTY", "test", *parts)
 
 
@@ -176,13 +190,64 @@ def try_health(compose: Compose) -> None:
         wait(f"{each} is healthy again", partial(compose.is_healthy, each))
 
 
+def try_growth(compose: Compose, client: ParKazooClient) -> None:
+    """An ensemble comes, and takes a directory, while a client of the host writes there."""
+    (profile,) = re.findall(r"^    export COMPOSE_PROFILES=(\w+)$", PAGE.read_text(), re.MULTILINE)
+    compose.use_profile(profile)
+    compose.up()
+    client.create(f"{MOVED}/7", makepath=True)
+    with written_meanwhile(client, f"{MOVED}/7"):
+        run_page(compose, "grow", "move")
+    shown = compose.ask("exec", "-T", "cli", "parkazoo", "where", MOVED, "--json")
+    check(f"the children of {MOVED} are on {ADDED}", json.loads(shown)["children"]["ensemble"] == ADDED)
+
+
+def try_removal(compose: Compose, client: ParKazooClient) -> None:
+    """The ensemble's directories leave it, and it leaves the map and the machine, while a client writes there."""
+    with written_meanwhile(client, f"{MOVED}/7"):
+        run_page(compose, "drain", "remove")
+        compose.run("rm", "--stop", "--force", *ADDED_SERVERS)
+    check(f"the client knows {[*map_of(client).ensembles]} alone", ADDED not in map_of(client).ensembles)
+    check("a listing is whole without it", len(client.get_children("/trial")) == len(DIRECTORIES))
+
+
+def run_page(compose: Compose, *names: str) -> None:
+    """Run these of the page's `parkazoo map` in the container."""
+    for command in commands(PAGE.read_text(), {}):
+        if command[1] in names:
+            compose.run("exec", "-T", "cli", "parkazoo", *command)
+
+
+@contextmanager
+def written_meanwhile(client: ParKazooClient, path: str) -> Iterator[None]:
+    """Set the znode again and again until the block ends; each write must be done, once."""
+    before = client.get(path)[1].version
+    has_ended = threading.Event()
+
+    def write() -> int:
+        count = 0
+        while not has_ended.wait(POLL_S):
+            client.once(client.set, path, b"%d" % count)
+            count += 1
+        return count
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        try:
+            yield
+        finally:
+            has_ended.set()
+        count = writing.result()
+    check(f"{count} writes meanwhile were done, each once", client.get(path)[1].version == before + count)
+
+
 def map_of(client: ParKazooClient) -> ClusterMap:
     assert client.cluster_map is not None  # it has started
     return client.cluster_map
 
 
 def remove(compose: Compose) -> None:
-    compose.run("--profile", "test", "down", "--volumes", "--rmi", "all", "--timeout", "5")
+    compose.run("--profile", "test", "--profile", "grow", "down", "--volumes", "--rmi", "all", "--timeout", "5")
     mine = ("--quiet", "--filter", f"label=com.docker.compose.project={PROJECT}")
     left = [compose.docker(*what, *mine) for what in (("ps", "--all"), ("volume", "ls"), ("network", "ls"))]
     check("no container, volume or network is left", not any(left))

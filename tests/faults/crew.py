@@ -29,13 +29,17 @@ BY_THEMSELVES = ("state", "sessions", "servers", "seen", "beat", CALLS)  # recor
 
 
 class Member:
-    """One worker, through all its lives."""
+    """One worker, through all its lives.
+
+    :ivar checkout: whose code its next life runs.
+    """
 
     def __init__(self, load: Load, number: int, folder: Path) -> None:
         self.load = load
         self.number = number
         self.life = -1
         self.pid = 0
+        self.checkout = ROOT
         self.name = f"{load.name}/{number}"
         self.journal = folder / f"{load.name}-{number}.jsonl"
         self.log = folder / f"{load.name}-{number}.log"
@@ -108,12 +112,19 @@ class Crew:
         argv += [member.load.name, *self._arguments]
         argv += ["--number", str(member.number), "--life", str(member.life), "--journal", str(member.journal)]
         argv += ["--root", root_of(member.load), "--seed", f"{self._seed}/{member.name}/{member.life}"]
-        member.pid = self._supervisor.ask("spawn", argv, str(ROOT), str(member.log))
+        member.pid = self._supervisor.ask("spawn", argv, str(member.checkout), str(member.log))
 
     def kill(self, member: Member) -> None:
         self._signal(member, signal.SIGKILL)
         while self._is_running(member):
             time.sleep(POLL_S)
+
+    def replace(self, members: Sequence[Member], checkout: Path) -> None:
+        """Ask workers to end, wait, and begin their next lives with this code."""
+        self._ask_to_end(members)
+        for member in members:
+            member.checkout = checkout
+            self.start(member)
 
     def freeze(self, member: Member) -> None:
         self._signal(member, signal.SIGSTOP)
@@ -167,21 +178,24 @@ class Crew:
 
     def end(self) -> None:
         """Ask all to end, and wait."""
+        self._ask_to_end(self.members)
         for member in self.members:
+            crashes = (each.fields["trace"] for each in member.records() if each.what == "crashed")
+            for trace in {*crashes}:
+                self._problem(member, f"crashed: {trace.strip().splitlines()[-1]}")
+
+    def _ask_to_end(self, members: Sequence[Member]) -> None:
+        for member in members:
             if self._is_running(member):
                 self._signal(member, signal.SIGTERM)
             else:
                 self._problem(member, "had ended by itself")
         deadline = time.monotonic() + END_TIMEOUT_S
-        while (left := [each for each in self.members if self._is_running(each)]) and time.monotonic() < deadline:
+        while (left := [each for each in members if self._is_running(each)]) and time.monotonic() < deadline:
             time.sleep(POLL_S)
         for member in left:
             self._problem(member, f"does not end within {END_TIMEOUT_S:g} s")
             self.kill(member)
-        for member in self.members:
-            crashes = (each.fields["trace"] for each in member.records() if each.what == "crashed")
-            for trace in {*crashes}:
-                self._problem(member, f"crashed: {trace.strip().splitlines()[-1]}")
 
     def _problem(self, member: Member, what: str) -> None:
         if self._is_running(member):

@@ -103,6 +103,7 @@ class Worker:
 
     :param root: a znode for this load alone.
     :param is_counted: whether its journal counts its calls; then none of them is interrupted.
+    :ivar folder: of all journals.
     """
 
     def __init__(
@@ -123,6 +124,7 @@ class Worker:
         self.dice = dice
         self.hosts = hosts
         self.session_timeout_s = session_timeout_s
+        self.folder = journal.parent
         self._journal = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._over = threading.Event()
         self._mark: dict[str, Any] = {}

@@ -145,6 +145,23 @@ def _device(name: str) -> str:
     return BRIDGE if name == CLIENTS else "eth0"
 
 
+@contextmanager
+def network_meanwhile() -> Iterator[Network]:
+    """As a Network, but for this thread alone, and what it starts: afterwards it has the network of before.
+
+    :raises NetworkError: as a Network; also for others than root, who cannot come back.
+    """
+    if os.geteuid():
+        raise NetworkError("only root comes back from a network")
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with Network() as network:
+            yield network
+    finally:
+        ctypes.CDLL(None).setns(before, CLONE_NEWNET)
+        os.close(before)
+
+
 def both_ways(one: str, others: Iterable[str]) -> list[tuple[str, str]]:
     """Between the one and each of the others."""
     return [way for other in others for way in ((one, other), (other, one))]

@@ -78,6 +78,7 @@ class Authority:
             .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .add_extension(signer, critical=False)
+            .add_extension(_usage(is_authority), critical=True)  # asked for by Python 3.13
         )
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
@@ -88,6 +89,20 @@ def make_certificates() -> Certificates:
     authority = Authority()
     server, client = authority.issue("localhost"), authority.issue("client")
     return Certificates(authority.certificate, server.key + server.certificate, client.key, client.certificate)
+
+
+def _usage(is_authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not is_authority,
+        content_commitment=False,
+        key_encipherment=not is_authority,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=is_authority,
+        crl_sign=is_authority,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 def _new_key() -> rsa.RSAPrivateKey:

@@ -15,7 +15,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,14 +24,21 @@ from parkazoo.admin import init_map
 from parkazoo.local import LocalCluster
 from parkazoo.protocol.placement import Placement
 from tests.kazoo_suite.certificates import Certificates, make_certificates
+from tests.kazoo_suite.fronts import Fronts
+
+SERVERS = 3
 
 
 def ensembles() -> int:
-    return 3 if os.environ["PARKAZOO_SUITE"] in ("3", "grown") else 1
+    return 3 if os.environ["PARKAZOO_SUITE"] in ("3", "grown", "gateway") else 1
+
+
+def has_gateways() -> bool:
+    return os.environ["PARKAZOO_SUITE"] == "gateway"
 
 
 class Server:
-    """Server `index` of the bootstrap ensemble, with the names of kazoo's ManagedZooKeeper."""
+    """Server `index` of the bootstrap ensemble, or a gateway, with the names of kazoo's ManagedZooKeeper."""
 
     def __init__(self, cluster: ZookeeperCluster, index: int) -> None:
         self._cluster = cluster
@@ -39,7 +46,7 @@ class Server:
 
     @property
     def _server(self) -> Any:
-        return self._cluster.local.ensembles[0].servers[self._index]
+        return self._cluster.servers[self._index]
 
     @property
     def address(self) -> str:
@@ -47,7 +54,8 @@ class Server:
 
     @property
     def secure_address(self) -> str:
-        return self.address
+        secure = self._cluster.secure
+        return self.address if secure is None else str(secure.address)
 
     @property
     def client_port(self) -> int:
@@ -85,19 +93,28 @@ class ZookeeperCluster:
         **unused: Any,  # where ZooKeeper is, ports, size: parkazoo.local knows better
     ) -> None:
         self.settings = (tuple(configuration_entries), tuple(java_system_properties), jaas_config)
-        self._servers = [Server(self, index) for index in range(3)]
+        self._servers = [Server(self, index) for index in range(SERVERS)]
 
     @property
     def is_current(self) -> bool:
         return ZookeeperCluster._current is not None and ZookeeperCluster._current.settings == self.settings
 
     @property
-    def local(self) -> LocalCluster:
+    def servers(self) -> Sequence[Any]:
+        """Those to which tests connect."""
         if not self.is_current:
             self.start()
         current = ZookeeperCluster._current
         assert current is not None
-        return current._local
+        return current._local.ensembles[0].servers if current._fronts is None else current._fronts.servers
+
+    @property
+    def secure(self) -> Any:
+        """The gateway that takes TLS, if tests connect to gateways."""
+        _ = self.servers
+        current = ZookeeperCluster._current
+        assert current is not None
+        return None if current._fronts is None else current._fronts.secure
 
     def __getitem__(self, index: int) -> Server:
         return self._servers[index]
@@ -120,8 +137,8 @@ class ZookeeperCluster:
             flags.append(f"-Djava.security.auth.login.config={folder / 'jaas.conf'}")
         self._local = LocalCluster(
             ensembles=ensembles(),
-            servers=3,
-            make_map=os.environ["PARKAZOO_SUITE"] in ("1", "3"),
+            servers=1 if has_gateways() else SERVERS,
+            make_map=os.environ["PARKAZOO_SUITE"] in ("1", "3", "gateway"),
             zoo_cfg={
                 **dict(entry.split("=", 1) for entry in entries),
                 "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
@@ -138,6 +155,11 @@ class ZookeeperCluster:
             if os.environ["PARKAZOO_SUITE"] == "grown":
                 hosts = {each.name: each.hosts for each in self._local.ensembles}
                 init_map(self._local.hosts, hosts, form="grown")
+            tls = [
+                f"--listen-{what}={folder / name}"
+                for what, name in (("cert", "server.pem"), ("key", "server.pem"), ("ca", "ca.pem"))
+            ]
+            self._fronts = Fronts(self._local.hosts, SERVERS, tls) if has_gateways() else None
         except Exception as error:
             ZookeeperCluster.failure = error
             raise
@@ -187,4 +209,6 @@ def close() -> None:
     """Stop the servers, if any run."""  # not by atexit: too late for the threads that stop them in parallel
     current, ZookeeperCluster._current = ZookeeperCluster._current, None
     if current is not None:
+        if current._fronts is not None:
+            current._fronts.stop()
         current._local.stop()

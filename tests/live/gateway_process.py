@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,23 +16,39 @@ from tests.live.world import DEADLINE_S
 
 
 class GatewayProcess:
-    """:param hosts: of the cluster. :param table: the file of sessions. :ivar port: the same after each start."""
+    """
+    :param hosts: of the cluster. :param table: the file of sessions.
+    :param inside: what leads to the machine where it runs, as a Machine's `argv`.
+    :ivar port: the same after each start.
+    """
 
-    def __init__(self, hosts: str, table: Path) -> None:
+    def __init__(self, hosts: str, table: Path, *options: str, inside: Sequence[str] = ()) -> None:
         self._hosts = hosts
+        self._inside = inside
+        self._options = options
         self._table = table
         self.port = 0
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
         """Start it, and wait until programs can connect."""
-        command = [sys.executable, "-m", "parkazoo", "gateway", f"--hosts={self._hosts}", f"--table={self._table}"]
-        command += [f"--listen=127.0.0.1:{self.port}"]
+        command = [*self._inside, sys.executable, "-m", "parkazoo", "gateway"]
+        command += [
+            f"--hosts={self._hosts}",
+            f"--table={self._table}",
+            f"--listen=127.0.0.1:{self.port}",
+            *self._options,
+        ]
         self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         said = self._process.stdout.readline()
         assert said.startswith("listening on 127.0.0.1:"), said
         self.port = int(said.rpartition(":")[2])
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def send(self, number: int) -> None:
         assert self._process is not None

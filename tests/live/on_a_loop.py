@@ -146,6 +146,9 @@ class OnALoop:
             run(self.zk.start(timeout))
         except TimeoutError as error:
             raise self.handler.timeout_exception(str(error)) from error
+        told = self.handler.event_object()
+        self.handler.dispatch_callback(Callback("watch", told.set, ()))
+        told.wait(LIMIT_S)  # the listeners come before: kazoo's start() returns when they have been called
 
     def start_async(self) -> threading.Event:
         """Requests are taken from now on."""

@@ -72,6 +72,10 @@ class TestAio(unittest.IsolatedAsyncioTestCase):
         await self.zk.create("/e", ephemeral=True)  # so that it misses the connection
         seen: list[str] = []
         self.zk.add_listener(seen.append)
+
+        def is_back() -> bool:
+            return seen == [KazooState.SUSPENDED, KazooState.CONNECTED]
+
         async with self.zk.watch_data("/a") as values, self.zk.watch_children("/a") as children:
             self.assertEqual((await anext(values), await anext(children)), (None, None))
             await other.create("/a", b"0")
@@ -80,12 +84,13 @@ class TestAio(unittest.IsolatedAsyncioTestCase):
                 seen.clear()
                 self.zk._session.drop_connections()
                 if number == 2:
-                    await until(lambda: seen == [KazooState.SUSPENDED, KazooState.CONNECTED], "it is back")
+                    await until(is_back, "it is back")
                 await other.set("/a", b"%d" % number)
                 await other.create(f"/a/{number}")
                 names = await anext(children)
                 value, _ = await anext(values)
                 self.assertEqual((value, len(names)), (b"%d" % number, number))
+                await until(is_back, "all ensembles are back")
             await other.delete("/a", recursive=True)
             while await anext(children) is not None:
                 pass

@@ -12,8 +12,8 @@ from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
 from parkazoo import PartlyDoneError
 from parkazoo.structures.distributed_dict import DistributedDict
-from parkazoo.structures.entries import Entries
 from parkazoo.structures.policies import Always, Count, Linearizable, Lock, Policy, Time, Watch
+from parkazoo.structures.reading import EntryReader
 from parkazoo.wire.member import Member
 from tests.live.dictionary_case import DictionaryTest
 from tests.live.world import wait_until
@@ -129,7 +129,7 @@ class TestAsADict(DictionaryTest):
             if isinstance(policy, Count):
                 len(mine)
             other["x"] = str(policy)
-            with mock.patch.object(Entries, "fetch_all", side_effect=NoAuthError):
+            with mock.patch.object(EntryReader, "fetch_all", side_effect=NoAuthError):
                 self.assertRaises(NoAuthError, len, mine)
             self.assertEqual(mine["x"], str(policy))
 
@@ -221,6 +221,19 @@ class TestAsADict(DictionaryTest):
         one["x"] = 1
         with self.assertRaisesRegex(ValueError, "made without shards"):
             three["y"] = 1
+
+    def test_made_again_with_shards(self) -> None:
+        """It does not write beside them."""
+        mine = self.dictionary()
+        mine["x"] = 1
+        self.client.delete(self.path, recursive=True)
+        other = self.dictionary(self.other, shards=3)
+        other["y"] = 2
+        wait_until(lambda: not mine.is_stale and "x" not in mine, "it sees that")
+        for write in (lambda: mine.update(x=1), lambda: mine.setdefault("z", 1)):
+            with self.assertRaisesRegex(ValueError, "made with shards=3"):
+                write()
+        self.assertEqual(other.copy(), {"y": 2})
 
     def test_below_a_chroot(self) -> None:
         zk = self.parkazoo(self.root)

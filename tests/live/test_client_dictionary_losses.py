@@ -13,8 +13,8 @@ from kazoo.protocol.states import KazooState
 
 from parkazoo import ForkError, OutcomeUnknown
 from parkazoo.kazoo_private import CONNECTION_DROP, SESSION_EXPIRED
-from parkazoo.structures.entries import Entries
 from parkazoo.structures.policies import Always, Count, Watch
+from parkazoo.structures.reading import EntryReader
 from parkazoo.wire.member import Member
 from tests.live.dictionary_case import DictionaryTest
 from tests.live.test_client_fork import fork, wait_for
@@ -64,7 +64,7 @@ class TestLostConnections(DictionaryTest):
         with (
             self.behind_it(lambda: other.__setitem__("x", 3)),
             lost_answer("/x"),
-            mock.patch.object(Entries, "fetch_some", side_effect=KeyboardInterrupt),
+            mock.patch.object(EntryReader, "fetch_some", side_effect=KeyboardInterrupt),
             self.assertRaises(KeyboardInterrupt),
         ):
             mine["x"] = 2
@@ -141,7 +141,7 @@ class TestLostConnections(DictionaryTest):
 
         with mock.patch.object(Member, "submit", refusing):
             self.client._call(CONNECTION_DROP, None)
-            wait_until(lambda: mine.is_stale, "it is stale")
+            wait_until(lambda: mine.is_stale and strict.is_stale, "they are stale")
             self.assertEqual(mine["changed"], 1)
             self.assertRaises(ConnectionLoss, len, strict)
             self.assertIn("the copy is stale", repr(strict))

@@ -9,9 +9,10 @@ from typing import Any
 from unittest import mock
 
 from parkazoo.local.four_letter_words import four_letter_word
-from parkazoo.structures import entries
-from parkazoo.structures.distributed_dict import SNAPSHOT_TRIES, DistributedDict
+from parkazoo.structures import reading
+from parkazoo.structures.distributed_dict import DistributedDict
 from parkazoo.structures.policies import Always, Watch
+from parkazoo.structures.reading import SNAPSHOT_TRIES
 from tests.live.dictionary_case import DictionaryTest
 from tests.live.world import wait_until
 from tests.where_is import where_is
@@ -38,14 +39,14 @@ class TestSnapshot(DictionaryTest):
 
     def behind(self, method: str, mine: DistributedDict, change: Callable[[int], None]) -> Any:
         """`change` gets the number of the read."""
-        read, numbers = getattr(mine._entries, method), itertools.count()
+        read, numbers = getattr(mine._reader, method), itertools.count()
 
         def read_and_change(*arguments: Any) -> Any:
-            found = read(*arguments)
+            found = yield from read(*arguments)
             change(next(numbers))
             return found
 
-        return mock.patch.object(mine._entries, method, side_effect=read_and_change)
+        return mock.patch.object(mine._reader, method, side_effect=read_and_change)
 
     def test_what_changes_between_two_reads(self) -> None:
         """It reads once more, and has what is new; keys that come and go, and the same again, count too."""
@@ -81,12 +82,13 @@ class TestSnapshot(DictionaryTest):
         self.made.update(self.each(0))
         mine = self.dictionary(refresh=Always(), shards=SHARDS)
         with (
-            mock.patch.object(entries, "MOST_READS_IN_FLIGHT", 1),
+            mock.patch.object(reading, "MOST_READS_IN_FLIGHT", 1),
             self.behind("fetch_some", mine, lambda number: None if number else self.made.update(self.each(1))),
         ):
-            self.assertEqual(sorted(mine._entries.fetch_state()[0][key].raw for key in mine), [b"0", b"1", b"1"])
+            state, _ = mine._run(mine._reader.fetch_state())
+            self.assertEqual(sorted(state[key].raw for key in mine), [b"0", b"1", b"1"])
         with (
-            mock.patch.object(entries, "MOST_READS_IN_FLIGHT", 1),
+            mock.patch.object(reading, "MOST_READS_IN_FLIGHT", 1),
             self.behind("fetch_some", mine, lambda number: None if number else self.made.update(self.each(2))),
         ):
             self.assertEqual(mine.snapshot(), self.each(2))

@@ -46,6 +46,12 @@ class TestSpread(LiveTest):
         self.client.delete(self.path, recursive=True)
         self.assertEqual((self.spread.get_children(), self.spread.count()), ([], 0))
 
+    def test_a_slash_at_the_end(self) -> None:
+        """It is the same directory."""
+        spread = self.client.Spread(f"{self.path}/", BUCKETS)
+        self.assertEqual(spread.create("a"), self.spread.path_of("a"))
+        self.assertEqual((spread.path, self.spread.get_children()), (self.path, ["a"]))
+
     def test_a_watch_is_called_once(self) -> None:
         for is_there in (False, True):
             with self.subTest(is_there=is_there):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -18,8 +19,9 @@ from kazoo.exceptions import ConnectionLoss, KazooException
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
 
-from parkazoo.local import find_java, find_zookeeper
+from parkazoo.local import HOST, find_java, find_zookeeper
 from tests.aio.aio_case import needs_aio
+from tests.kazoo_suite.certificates import Authority
 from tests.live.gateway_process import GatewayProcess
 from tests.live.world import DEADLINE_S, LiveTest, Seen, wait_until
 
@@ -41,28 +43,30 @@ sys.stdin.read()
 class GatewayTest(LiveTest):
     """The tests of a class have one gateway. A start takes a second, and more on a busy machine."""
 
+    options: tuple[str, ...] = ()
+
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.table = Path(folder.name, "sessions")
-        cls.gateway = GatewayProcess(cls.cluster.hosts, cls.table)
+        cls.gateway = GatewayProcess(cls.cluster.hosts, cls.table, *cls.options)
         cls.addClassCleanup(cls.gateway.end)
         cls.gateway.start()
 
     def setUp(self) -> None:
         super().setUp()
         self.root = self.new_root(self.parkazoo())
+        self.states: list[str] = []  # of all programs
 
-    def program(self, timeout: float = TIMEOUT_S) -> KazooClient:
-        """A kazoo client of the gateway. `states` has what its listener hears."""
+    def program(self, timeout: float = TIMEOUT_S, **options: Any) -> KazooClient:
+        """A kazoo client of the gateway. `states` has what the listeners hear."""
         retry = KazooRetry(max_tries=-1, delay=0.05, max_delay=0.2)
         hosts = f"127.0.0.1:{self.gateway.port}{self.root}"
-        zk = KazooClient(hosts, timeout=timeout, connection_retry=retry)
+        zk = KazooClient(hosts, timeout=timeout, connection_retry=retry, **options)
         self.addCleanup(zk.close)
         self.addCleanup(zk.stop)
-        self.states: list[str] = []
         zk.add_listener(self.states.append)
         zk.start(DEADLINE_S)
         return zk
@@ -298,6 +302,90 @@ class TestLosses(GatewayTest):
         for _ in range(100):
             self.assertEqual({zk.exists(path).ephemeralOwner for path in paths}, {session[0]})
         self.assertEqual((zk.client_id, self.states), (session, []))
+
+
+class TestTls(GatewayTest):
+    @classmethod
+    def setUpClass(cls) -> None:
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        authority, cls.files = Authority("ours"), Path(folder.name)
+        for name, made in (
+            ("gateway", authority.issue("localhost", HOST)),
+            ("program", authority.issue("program")),
+        ):
+            (cls.files / f"{name}.pem").write_bytes(made.certificate)
+            (cls.files / f"{name}-key.pem").write_bytes(made.key)
+        (cls.files / "ca.pem").write_bytes(authority.certificate)
+        cls.options = (
+            f"--listen-cert={cls.files}/gateway.pem",
+            f"--listen-key={cls.files}/gateway-key.pem",
+            f"--listen-ca={cls.files}/ca.pem",
+        )
+        super().setUpClass()
+
+    def tls(self, name: str) -> dict[str, Any]:
+        """kazoo's options. :param name: of the certificate."""
+        files = {"ca": "ca", "certfile": name, "keyfile": f"{name}-key"}
+        options = {option: f"{self.files}/{file}.pem" for option, file in files.items()}
+        return {**options, "use_ssl": True, "check_hostname": True}
+
+    def test_kazoo(self) -> None:
+        """With a certificate of the authority, also after the gateway has ended. Nobody else connects."""
+        zk = self.program(timeout=LONG_S, **self.tls("program"))
+        session = zk.client_id
+        data = bytes(200_000)
+        zk.create("/e", data, ephemeral=True)
+        self.assertEqual({zk.get("/e")[0] for _ in range(20)}, {data})
+        self.gateway.end()
+        self.gateway.start()
+        wait_until(lambda: zk.connected and zk.exists("/e"), "it is back")
+        self.assertEqual((zk.client_id, zk.exists("/e").ephemeralOwner), (session, session[0]))
+        without = {**self.tls("program"), "certfile": None, "keyfile": None}
+        for options in (without, {}):
+            refused = KazooClient(f"{HOST}:{self.gateway.port}", **options)
+            self.addCleanup(refused.close)
+            self.assertRaises(refused.handler.timeout_exception, refused.start, 2)
+        self.assertTrue(zk.exists("/e"))
+
+
+class TestWorkers(GatewayTest):
+    options = ("--workers=2",)
+
+    def workers(self) -> list[int]:
+        """Their process ids."""
+        tasks = Path(f"/proc/{self.gateway.pid}/task").glob("*/children")
+        return [int(each) for task in tasks for each in task.read_text().split()]
+
+    def test_one_is_killed(self) -> None:
+        """Programs are spread over both. Those of the one that is killed go on."""
+        first, second = self.workers()
+        programs: list[KazooClient] = []
+        while len(programs) < 6 or min(map(self.connected_to, (first, second))) < 2:
+            programs.append(self.program(timeout=LONG_S))
+            programs[-1].create(f"/e{len(programs)}", ephemeral=True)
+        sessions = [zk.client_id for zk in programs]
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: len(self.workers()) == 2 and first not in self.workers(), "another has started")
+        for number, (zk, session) in enumerate(zip(programs, sessions, strict=True), 1):
+            found = wait_until(lambda zk=zk, path=f"/e{number}": zk.connected and zk.exists(path), "it goes on")
+            self.assertEqual((found.ephemeralOwner, zk.client_id), (session[0], session))
+        self.assertIn("imok", self.gateway.ask(b"ruok"))
+        self.assertEqual(self.gateway.end(signal.SIGTERM), 0)
+        self.gateway.start()
+        for number, zk in enumerate(programs, 1):
+            wait_until(lambda zk=zk, path=f"/e{number}": zk.connected and zk.exists(path), "it goes on")
+        self.assertEqual([zk.client_id for zk in programs], sessions)
+        self.assertNotIn(KazooState.LOST, self.states)
+
+    def connected_to(self, pid: int) -> int:
+        """How many programs a worker has: connections at the gateway's port."""
+        inodes = {link.readlink().name for link in Path(f"/proc/{pid}/fd").iterdir()}
+        found = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+        port, established = f":{self.gateway.port:04X}", "01"
+        return sum(
+            f"socket:[{each[9]}]" in inodes for each in found if (each[1][-5:], each[3]) == (port, established)
+        )
 
 
 def _without_zxids(result: Any) -> Any:

@@ -95,7 +95,7 @@ class CommandTest(FirstCase):
     def assert_a_dry_run(self, *command: str) -> None:
         with self.nothing_written():
             status, out, err = self.run_on_a(*command, "--dry-run")
-        self.assertEqual((status, err), (0, ""))
+        self.assertEqual((status, err), (1, ""))
         self.assertRegex(
             out, WOULD + ".*clients, for which it would wait: 1\n  0x.*dry run: nothing was written\n$"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import signal
 import subprocess
 import sys
@@ -26,12 +27,15 @@ from parkazoo.admin import (
     directory_move,
     find_whereabouts,
     init_map,
+    list_clients,
     move_directory,
     read_history,
     read_map,
 )
+from parkazoo.admin.looking import Looker
 from parkazoo.admin.moving.at_home import MovingHome
 from parkazoo.admin.moving.copying import MovingCopy
+from parkazoo.admin.recursive_watch import Followers
 from parkazoo.errors import ClusterMapError
 from parkazoo.fsck import check
 from parkazoo.protocol.cluster_map import ClusterMap
@@ -146,9 +150,7 @@ class MoveTest(MoveCase):
         """Without --to it goes where the map puts new directories."""
         add_rule(self.a, Rule(PATH, (self.there,)))
         out = output_of("map", "move", PATH, "--hosts", self.a, "--strangers-gone")
-        self.assertRegex(
-            out, rf"(?s)copied 1 znodes from {self.here} to {self.there}\n.* have waited for \d+ ms\n"
-        )
+        self.assertRegex(out, rf"(?s)copied 1 znode from {self.here} to {self.there}\n.* have waited for \d+ ms\n")
         self.assert_moved(self.there)
 
     def test_below_a_chroot(self) -> None:
@@ -527,7 +529,7 @@ class SeveralDirectoriesTest(MoveCase):
         before = [dump(client) for client in self.plain]
         out = self.output_of_some_left("map", "drain", name, "--move", "--dry-run", *options)
         self.assertEqual([dump(client) for client in self.plain], before)
-        self.assertIn("/r/d/e: would copy 1 znodes", out)
+        self.assertIn("/r/d/e: would copy 1 znode", out)
         out = self.output_of_some_left("map", "drain", name, "--move", *options)
         self.assertRegex(
             out, r"(?s)of \d+: /r/d/e has moved to .*of \d+: /r has moved .*1 stayed:.*  /r/stuck: ephem"
@@ -561,6 +563,36 @@ class SeveralTest(MoveCase):
         self.assertEqual(found, [read_map(self.a)] * 3)
         self.assert_moved(self.there)
         self.assertEqual(self.states, [])
+
+    def test_a_client_waits_too_long_for_one(self) -> None:
+        """So it begins again, and another command waits for that: nobody has called it off."""
+        in_hold, go_on = threading.Event(), threading.Event()
+        make_exact = MovingCopy.make_exact
+
+        def slow(copy: MovingCopy, *args: Any) -> Any:
+            if not in_hold.is_set():
+                in_hold.set()
+                go_on.wait(DEADLINE_S)
+            return make_exact(copy, *args)
+
+        def first() -> ClusterMap:
+            return self.move()
+
+        def second() -> ClusterMap:
+            in_hold.wait(DEADLINE_S)
+            home = find_whereabouts(read_map(self.a), PATH).d
+            client = self.plain[home.home.ensemble]
+            (mark,) = client.get_children(home.pin)
+            client.delete(f"{home.pin}/{mark}")  # as a client does
+            try:
+                return self.move(tell=lambda step: go_on.set() if "waiting for its end" in step else None)
+            finally:
+                go_on.set()
+
+        with mock.patch.object(MovingCopy, "make_exact", slow):
+            found = self.at_once(first, second)
+        self.assertEqual(found, [read_map(self.a)] * 2)
+        self.assert_moved(self.there)
 
     def test_of_another_directory(self) -> None:
         self.worker.create("/e/x", makepath=True)
@@ -607,7 +639,7 @@ class SeveralTest(MoveCase):
 class SignalsTest(MoveCase):
     """A command in a process of its own, slow enough to be ended in the middle of its copy."""
 
-    SLOW = "--rate", "1"
+    SLOW = "--rate", "4"
 
     def begin(self) -> subprocess.Popen[str]:
         argv = [sys.executable, "-c", RUN, "map", "move", PATH, "--to", self.there, "--hosts", self.a, *self.SLOW]
@@ -697,6 +729,16 @@ class RefusedTest(MoveCase):
         with self.refused("(?s)^stopped at map 1: .* not registered.*--strangers-gone"):
             self.move(strangers_gone=False)
 
+    def test_other_commands_are_no_strangers(self) -> None:
+        """Such as `parkazoo top`, which looks on."""
+        plain = {(name, format_session(each.client_id[0])) for name, each in zip("abc", self.plain, strict=True)}
+        with Looker(self.a) as looker, Followers((), {}) as followers:
+            followers.follow(looker.map)
+            wait_until(lambda: {*list_clients(self.a).unregistered.found} == plain, "their registrations")
+            self.assertEqual([each.pid for each in list_clients(self.a).clients], [os.getpid()])
+            self.move()
+        self.assert_moved(self.there)
+
     def test_ephemerals_of_strangers(self) -> None:
         plain = self.plain["abc".index(self.here)]
         mirror = find_whereabouts(read_map(self.a), PATH).d.mirror.path
@@ -733,8 +775,10 @@ class RefusedTest(MoveCase):
         self.publish(leaving)
         with self.refused(f"^ensemble {name} is leaving, and takes no directory"):
             self.move(name)
-        error = error_of("map", "move", PATH, "--abort", "--to", "b", "--hosts", self.a, status=2)
-        self.assertIn("--abort goes without --to", error)
+        error = error_of("map", "move", PATH, "--abort", "--below", "--hosts", self.a, status=2)
+        self.assertIn("--abort goes without --below", error)
+        error = error_of("map", "move", PATH, "--abort", "--to", "b", "--hosts", self.a)
+        self.assertIn("there is nothing to abort: /d does not move", error)
         with self.refused("^0 writes/s are none"):
             self.move(per_second=0)
         error = error_of("map", "move", "/parkazoo/map", "--hosts", self.a, status=2)
@@ -748,6 +792,6 @@ class RefusedTest(MoveCase):
         self.assertEqual([dump(client) for client in self.plain], before)
         self.assertRegex(
             out,
-            rf"(?s)^would copy 1 znodes from {self.here} to {self.there}\. .*czxid.*\nwould publish map .*: "
+            rf"(?s)^would copy 1 znode from {self.here} to {self.there}\. .*czxid.*\nwould publish map .*: "
             r"clients hold.*\nwould switch .*\nwould publish .*clients, for which it would wait: 1\n.*dry run",
         )

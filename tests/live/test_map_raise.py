@@ -385,7 +385,8 @@ class StrangerTest(RaiseCase):
 class CommandTest(RaiseCase):
     def test_output(self) -> None:
         command = ("map", "grow", "--ensemble", f"b={self.b}", "--hosts", self.a)
-        out = output_of(*command, "--dry-run")
+        status, out, err = run_command(*command, "--dry-run")
+        self.assertEqual((status, err), (1, ""))
         self.assertRegex(
             out,
             "(?s)would publish map 2, which names b\nwould publish map 3: .*\n"

@@ -170,7 +170,7 @@ class StrangerTest(RaiseCase):
         ):
             grow_map(self.a, {"b": self.b})
         told = str(caught.exception)
-        self.assertIn("3 sessions are not registered", told)
+        self.assertIn("6 sessions are not registered", told)  # three of each ensemble
         self.assertEqual([each for each in expected if each not in told], [])
 
     def test_in_a_crowd(self) -> None:
@@ -200,7 +200,7 @@ class StrangerTest(RaiseCase):
         there = Stranger("0x1", "127.0.0.1:1", self.a, "a")
         for looks, found in (("-xxxx", 1), ("x-xxx", 1), ("xx-x-", 1), ("x--", 0), ("--", 0), ("----x", 0)):
             with self.subTest(looks):
-                seen = iter([Strangers({"0x1": there} if each == "x" else {}, {}) for each in looks])
+                seen = iter([Strangers({("a", "0x1"): there} if each == "x" else {}, {}) for each in looks])
                 lookout = Lookout({}, {}, {}, 1.0)
                 with mock.patch.object(lookout, "look", lambda seen=seen: next(seen)):
                     self.assertEqual(len(lookout.look_again().found), found)
@@ -257,15 +257,15 @@ class CommandTest(RaiseCase):
         client, _ = self.client()
         end = self.stay_behind()
         behind = "0xabc on web7, pid 4711, since 2026-11-20T10:00:00Z: on a it says map 1"
-        out = output_of("map", *grow, "--hosts", self.a)
-        self.assertRegex(out, f"(?s)clients, for which it would wait: 2\n.*{behind}")
+        code, out, _ = self.run_on_a(*grow)
+        self.assertEqual(code, 1)  # the sessions of this test are strangers
+        self.assertRegex(out, f"(?s)clients, for which it would wait: 2\n.*{behind}.*would be refused: 2 sessions")
         self.assertEqual(read_map(self.a), self.map)
         with contextlib.suppress(CrashError):
             self.rise("b", on_wait=CRASH)
         self.follows(client, read_map(self.a))
-        out = output_of("map", *grow, "--hosts", self.a)
         self.assertRegex(
-            out,
+            self.run_on_a(*grow)[1],
             f"(?s)would publish map 4 .*map 5 .*clients, for which it would wait: 2\n.*{behind}.*says map 3",
         )
         end()

@@ -19,7 +19,7 @@ from parkazoo.admin.moving.znodes_below import count_below
 from parkazoo.protocol.moving import MOVES
 from parkazoo.protocol.placement import MIRRORS
 from tests.live.grow_case import GrowCase
-from tests.live.map_case import output_of, run_command
+from tests.live.map_case import error_of, output_of, run_command
 from tests.live.world import DEADLINE_S, wait_until
 
 OLD = [f"/old/{number}" for number in range(6)]
@@ -147,3 +147,39 @@ class RebalanceTest(GrowCase):
             client: AdminClient = clients["a"]
             found = count_below(client, ["/parkazoo/clients", "/nowhere"], Pace())
             self.assertEqual(found, {"/parkazoo/clients": len(client.children("/parkazoo/clients"))})
+
+
+class DrainTest(GrowCase):
+    """Directories that plain kazoo has made, before there was a second ensemble."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        for path in (*OLD, "/queue/entries", "/queue/taken"):
+            self.plain[0].create(f"{path}/x", makepath=True)
+        self.grow()
+
+    def drained(self, *options: str) -> tuple[int, str]:
+        status, out, err = run_command(
+            "map", "drain", "a", "--move", "--hosts", self.a, "--strangers-gone", "--yes", *options
+        )
+        self.assertEqual(err, "")
+        return status, out
+
+    def test_all_move(self) -> None:
+        """In kazoo's layout a LockingQueue has transactions over two directories: they go together."""
+        _, out = self.drained("--dry-run")
+        self.assertRegex(out, "/old/0: would copy 1 znode (by [0-9,]+ writes )?from a to ")
+        error = error_of("map", "move", "/queue/entries", "--to", "b", "--hosts", self.a, "--strangers-gone")
+        self.assertIn("are a LockingQueue in kazoo's layout: its transactions", " ".join(error.split()))
+        status, out = self.drained()
+        self.assertEqual(status, 0, out)
+        self.assertNotIn("a", {self.place(path) for path in (*OLD, "/old", "/queue")})
+        self.assertEqual(self.place("/queue/entries"), self.place("/queue/taken"))
+        worker, _ = self.client()
+        self.assertEqual(worker.get_children("/old/0"), ["x"])
+        worker.LockingQueue("/queue").put(b"1")
+        queue = worker.LockingQueue("/queue")
+        self.assertEqual(
+            (queue.get(timeout=DEADLINE_S), queue.get(timeout=DEADLINE_S)), (b"1", b"1")
+        )  # x is locked
+        self.assertTrue(queue.consume())

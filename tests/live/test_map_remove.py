@@ -26,7 +26,7 @@ from parkazoo.protocol.epochs import Rule
 from parkazoo.protocol.placement import CLIENTS, MIRRORS
 from tests.live.copies_case import CrashError
 from tests.live.grow_case import GrowCase, crash_after, end_at_sleep
-from tests.live.map_case import IDENTITY, error_of, output_of, wipe
+from tests.live.map_case import IDENTITY, error_of, output_of, run_command, wipe
 from tests.live.world import wait_until
 
 ON_C = Rule("/c", ("c",))
@@ -174,7 +174,8 @@ class RemoveTest(RemoveCase):
         client, _ = self.client()
         self.fill(client, "/c")
         before = self.map = read_map(self.a)
-        out = output_of("map", "remove", "c", "--hosts", self.a, "--dry-run", "--strangers-gone")
+        code, out, _ = run_command("map", "remove", "c", "--hosts", self.a, "--dry-run", "--strangers-gone")
+        self.assertEqual(code, 1)
         self.assertRegex(
             out, "(?s)^would publish map .*: no new directory goes to c\nwould stop there: 1 directory .*dry run"
         )

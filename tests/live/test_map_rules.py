@@ -55,7 +55,12 @@ class WeightTest(EpochCase):
         most = sorted(children, key=lambda each: (-each[1], each[0]))
         self.assertLessEqual(len(most), DIRECTORIES_SHOWN)
         lines = [f"  {path}: {number:,} child{'' if number == 1 else 'ren'}" for path, number in most]
-        told = "\n".join([f"{len(most)} directories have their mirror on a, and keep it:", *lines, ""])
+        begin = (
+            "1 directory has its mirror on a, and keeps"
+            if len(most) == 1
+            else f"{len(most)} directories have their mirror on a, and keep"
+        )
+        told = "\n".join([f"{begin} it:", *lines, ""])
         self.assertIn(told, self.command("map", "drain", "a"))
         with mock.patch("parkazoo.admin.shares.LOOKED_AT", 2):
             out = self.command("map", "drain", "a")
@@ -71,7 +76,7 @@ class WeightTest(EpochCase):
         self.grow()
         out = self.command("map", "drain", "b")
         self.assertRegex(out, r"(?s)s  published map 4 with epoch 3\n.* b .* 0 .* 0.0%")
-        self.assertIn("\n0 directories have their mirror on b, and keep it\n", out)
+        self.assertIn("\n0 directories have their mirror on b, and keep it\nchildren that are on b beside", out)
         found = self.assert_published("a", "b", "c")
         self.assertEqual(found.epochs[-1].weights, {"a": 1, "b": 0, "c": 1})
         self.follows(client, found)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import socket
 import time
 import unittest
-from collections.abc import Sequence
 
 from kazoo.exceptions import ConfigurationError, ConnectionDropped
 
@@ -83,19 +81,18 @@ class ReadyTest(MapCase):
         self.assertEqual(run_command("ready", "--hosts", self.a, *auth, *LONG)[:2], (0, "ready: a, b, c\n"))
 
     def test_the_examples(self) -> None:
-        """The commands of docs/operations/ready.md, with these servers for those that they name."""
+        """The commands of docs/operations/ready.md and conf/kubernetes.yaml, with these servers for theirs."""
         page = (ROOT / "docs" / "operations" / "ready.md").read_text()
-        (unit,) = re.findall(r"^ExecStartPre=/usr/bin/(.*)$", page, re.MULTILINE)
-        commands: list[Sequence[str]] = [
-            unit.split(),
-            *map(json.loads, re.findall(r"command: (\[.*\])$", page, re.MULTILINE)),
-        ]
-        self.assertEqual(len(commands), 3)
-        for program, *arguments in commands:
-            self.assertEqual(program, "parkazoo")
-            given = [f"{self.a},{self.b}" if each == "a1:2181,b1:2181" else each for each in arguments]
-            self.assertIn(f"{self.a},{self.b}", given)
-            wait_until(lambda given=given: run_command(*given)[0] == 0, " ".join(given))
+        (unit,) = re.findall(r"^ExecStartPre=/usr/bin/parkazoo (.*)$", page, re.MULTILINE)
+        manifest = (ROOT / "conf" / "kubernetes.yaml").read_text()
+        in_pod = re.findall(r"command: \[parkazoo, (ready, .*?)\]", manifest)
+        self.assertEqual(len(in_pod), 2)
+        hosts = f"{self.a},{self.b}"
+        self.assertIn("a1:2181,b1:2181", unit)
+        for command in (unit.replace("a1:2181,b1:2181", hosts).split(), *(each.split(", ") for each in in_pod)):
+            wait_until(
+                lambda command=command: run_command(*command, PARKAZOO_HOSTS=hosts)[0] == 0, " ".join(command)
+            )
 
 
 class QuorumTest(unittest.TestCase):

@@ -380,6 +380,15 @@ class TestListeners(unittest.TestCase):
         self.wait_idle()
         self.assertEqual(self.opened, [["a"]])
 
+    def test_a_signal_handlers_exception(self) -> None:
+        """It comes before a thread is asked to call them: the next state has both told."""
+        interrupted = mock.patch("parkazoo.wire.workers.run_on", side_effect=KeyboardInterrupt)
+        with interrupted, self.assertRaises(KeyboardInterrupt):
+            self.tell("a")
+        self.tell("b")
+        self.wait_for("a", "b")
+        self.wait_idle()
+
     def test_in_order(self) -> None:
         """States that come while they run follow afterwards; the gate stays closed until the last."""
         first, last = self.hold("0"), self.hold("29")

@@ -9,9 +9,9 @@ import unittest
 from collections.abc import Callable, Iterator
 from unittest import mock
 
-from parkazoo.admin.words import ask_server
+from parkazoo.admin.words import ask_server, takes_request
 from parkazoo.local import HOST
-from tests.live.world import DEADLINE_S
+from tests.live.world import DEADLINE_S, shared_cluster
 
 Play = Callable[[socket.socket], None]
 
@@ -77,3 +77,36 @@ class TestAnswers(unittest.TestCase):
             self.assertEqual(ask_server("ruok", address, DEADLINE_S), "")
         with self.assertRaises(ConnectionRefusedError):
             ask_server("ruok", address, DEADLINE_S)
+
+
+class TestSizes(unittest.TestCase):
+    def test_a_server_that_is_slow_now(self) -> None:
+        """It closes no connection in time, so that tells nothing about the size."""
+        with socket.create_server((HOST, 0)) as listener:
+            self.assertIsNone(takes_request(1 << 20, listener.getsockname(), DEADLINE_S))
+
+    def test_one_that_was_slow_just_then(self) -> None:
+        """It has a limit, and took its time with the first connection."""
+        kept: list[socket.socket] = []
+
+        def serve() -> None:
+            while True:
+                connection, _ = listener.accept()
+                kept.append(connection)
+                if int.from_bytes(connection.recv(4), "big") > 1 << 20 and len(kept) > 1:
+                    connection.close()
+
+        with socket.create_server((HOST, 0)) as listener:
+            threading.Thread(target=serve, daemon=True).start()
+            address = listener.getsockname()
+            self.assertIs(takes_request(1 << 23, address, DEADLINE_S), False)
+            self.assertIn(takes_request(1 << 19, address, DEADLINE_S), (True, None))
+        for each in kept:
+            each.close()
+
+    def test_a_server(self) -> None:
+        address = shared_cluster().ensembles[0].servers[0].address
+        host, _, port = address.rpartition(":")
+        found = [takes_request(size, (host, int(port)), DEADLINE_S) for size in (1000, (1 << 20) - 1, 1 << 20)]
+        for is_taken, expected in zip(found, (True, True, False), strict=True):
+            self.assertIn(is_taken, (expected, None))

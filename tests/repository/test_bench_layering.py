@@ -58,6 +58,7 @@ LAYERS = {
         *BASE,
         "bench.client",
         "bench.dictionary",
+        "bench.gateway",
         "bench.recipe_requests",
         "bench.report",
         "bench.scale",

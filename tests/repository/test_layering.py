@@ -62,10 +62,16 @@ LAYERS = {
         "parkazoo.recipe.swept",
         "parkazoo.recipe.tree_reads",
         "parkazoo.recipe.tree_walk",
+        "parkazoo.structures.entry_asks",
+        "parkazoo.structures.entry_directories",
         "parkazoo.structures.entry_writes",
         "parkazoo.structures.keys",
         "parkazoo.structures.local_copy",
+        "parkazoo.structures.policies",
+        "parkazoo.structures.reading",
         "parkazoo.structures.values",
+        "parkazoo.structures.views",
+        "parkazoo.structures.writing",
         "parkazoo.aio",
     ),
     "parkazoo.gateway": (
@@ -116,11 +122,15 @@ PURE = (
     "parkazoo.gateway.program_requests",
     "parkazoo.gateway.status_words",
     "parkazoo.gateway.watch_table",
+    "parkazoo.structures.entry_asks",
+    "parkazoo.structures.entry_directories",
     "parkazoo.structures.entry_writes",
     "parkazoo.structures.keys",
     "parkazoo.structures.policies",
     "parkazoo.structures.local_copy",
+    "parkazoo.structures.reading",
     "parkazoo.structures.values",
+    "parkazoo.structures.writing",
 )
 # What these may import of kazoo: what it names, nothing that connects, waits or runs.
 KAZOO_FOR_PURE = ("kazoo.exceptions", "kazoo.protocol.states", "kazoo.security")

@@ -28,6 +28,8 @@ WITH_EXTRAS = (
     "parkazoo.__main__", "parkazoo.cli.", "parkazoo.demo", "parkazoo.kazoo_private", "parkazoo.otel",
     "parkazoo.prometheus",
 )  # fmt: skip
+if sys.version_info < (3, 11):
+    WITH_EXTRAS += "parkazoo.aio", "parkazoo.gateway"
 PROGRAM = "from parkazoo import ParKazooClient; print(ParKazooClient.__module__)"
 
 
@@ -96,7 +98,9 @@ class PackageTest(unittest.TestCase):
         assert named
         left_out = extras - {"all", *named[1].split(",")}
         self.assertEqual(
-            left_out, {"cli", "bench", "dev", "release", "site"}, "cli comes with top, the rest is for developers"
+            left_out,
+            {"cli", "bench", "dev", "release", "site", "test"},
+            "cli comes with top, the rest is for developers",
         )
 
     def test_kazoo_alone(self) -> None:

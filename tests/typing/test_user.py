@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import asyncio
 import re
 import shutil
 import subprocess
@@ -48,6 +47,7 @@ INTERNAL = {
         "forget_deferred",
         "give_up_after_s",
         "has_total_order",
+        "hear_others",
         "listeners",
         "logger_for",
         "make_above",
@@ -134,7 +134,7 @@ if sys.version_info >= (3, 11):  # parkazoo.aio needs it
     from parkazoo.aio.recipe.async_tree_cache import AsyncTreeCache
 
     MADE[aio.ParKazooClient] = aio.ParKazooClient
-    MADE[AsyncTransaction] = partial(AsyncTransaction, "", None, asyncio.ensure_future)
+    MADE[AsyncTransaction] = aio.ParKazooClient().transaction
     RECIPES: dict[Any, str] = {
         AsyncBarrier: "barrier",
         AsyncCounter: "counter",
@@ -152,6 +152,7 @@ if sys.version_info >= (3, 11):  # parkazoo.aio needs it
     MADE[AsyncCounter] = partial(aio.ParKazooClient().Counter, "/a")
     MADE[AsyncSetPartitioner] = partial(aio.ParKazooClient().SetPartitioner, "/a", [1])
     MADE[AsyncSpread] = partial(aio.ParKazooClient().Spread, "/a", 3)
+    INTERNAL[AsyncTransaction] = {"answered", "begin_commit", "client"}
     INTERNAL[AsyncSpread] = {"called", "data", "describe_other"}
     PROGRAMS.append((USER_AIO, {aio.ParKazooClient: "zk", AsyncTransaction: "transaction"} | RECIPES))
     INTERNAL[aio.ParKazooClient] = {
@@ -164,6 +165,7 @@ if sys.version_info >= (3, 11):  # parkazoo.aio needs it
         "forget_deferred",
         "give_up_after_s",
         "has_total_order",
+        "hear_others",
         "known_map",
         "listings",
         "lose",

@@ -9,6 +9,7 @@ from typing_extensions import assert_type
 
 from parkazoo.aio import LockLostError, ParKazooClient
 from parkazoo.monitoring import Listener
+from parkazoo.structures.policies import Watch
 from parkazoo.types import ACL, AddWatchMode, Id, ZnodeStat
 from parkazoo.types.client import TransactionResult
 from parkazoo.types.znodes import WatchedEvent
@@ -308,4 +309,6 @@ async def share(zk: ParKazooClient) -> None:
         async for key, _, _, version in d.changes():
             assert_type((key, version), tuple[str, int | None])
         await d.set(7, 1)  # E: arg-type
-    zk.DistributedDict("/settings", shards=2)  # E: call-arg
+        assert_type((await d.popitem(), await d.snapshot()), tuple[tuple[str, Any], dict[str, Any]])
+    zk.DistributedDict("/settings", Watch(raises=True), shards=2)
+    zk.DistributedDict("/settings", shards="2")  # E: arg-type

@@ -62,6 +62,8 @@ class Life:
         """
         at = bisect_right(self._breaks, since_s)
         ends = [until_s, self.last_s, *self._breaks[at : at + 1]]
+        # A client that is SUSPENDED by one ensemble has no other state to tell when it loses the lock's.
+        ends += [began_s for began_s, ended_s in self._outages if began_s <= since_s < ended_s]
         ends += [began_s for began_s, ended_s in (*self._gaps, *self._expiries) if ended_s > asked_s]
         return min(ends)
 

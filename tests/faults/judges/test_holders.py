@@ -45,6 +45,11 @@ class TestLock(JudgeTest):
             self.accept(*held(0, 1, 2, 30, 7, 1), told, *held(1, 1, 4.1, 9, 8, 2))
             self.refuse("was held by", *held(0, 1, 2, 30, 7, 1), told, *held(1, 1, 3.9, 9, 8, 2))
 
+    def test_a_holder_that_was_suspended_by_another_ensemble(self) -> None:
+        both = [line(1.5, 0, "state", state="SUSPENDED"), *held(0, 1, 2, 30, 7, 1), *held(1, 1, 14, 20, 8, 2)]
+        self.accept(*both, line(29, 0, "state", state="LOST"))
+        self.refuse("was held by", *both, line(1.8, 0, "state", state="CONNECTED"))
+
     def test_a_frozen_holder(self) -> None:
         both = [*held(0, 1, 2, 30, 7, 1), *held(1, 1, 14, 20, 8, 2)]
         self.accept(*both, silent={0: (3, 29)})

@@ -122,6 +122,13 @@ class TestWatches(JudgeTest):
         )
         self.assertEqual(judgement.figures["events"], 7)
 
+    def test_a_znode_that_has_changed_and_gone_while_its_watch_moved(self) -> None:
+        armed, told = self.armed(2, 1, "data", 1), self.told(9.1, 1, "data", "DELETED")
+        self.accept(*self.set_up(), armed, told, has_moves=True)
+        self.refuse("which is not what came next", *self.set_up(), armed, told)
+        early = self.told(8, 1, "data", "DELETED")
+        self.refuse("which is not what came next", *self.set_up(), armed, early, has_moves=True)
+
     def test_a_read_that_shows_nothing_that_is_known(self) -> None:
         """Numbers that a move does not carry are others then."""
         read = line(2, 1, "read", path="/d", kind="exists", znode=[7, 0])

@@ -5,7 +5,7 @@ it was refused. The event is the change that comes next after what was read when
 come before that change was begun (for a known gap see History.is_gone_after_first_child). If the process reads
 something newer, the watch gets an event, at least that of a lost connection, within a session timeout, or at all
 if the run is not timed. If directories move, a read that shows no data is judged if another shows which data that
-was.
+was, and a znode that has changed and gone may be told as gone.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def judge(run: Run) -> Judgement:
     for (worker, life, path, aspect), found in readings.items():
         problems += histories[path].disorder(f"worker {worker}, life {life}", aspect, found)
     for (worker, life, _), watch in watches.items():
-        problems += watch.untruths(histories[watch.path])
+        problems += watch.untruths(histories[watch.path], has_moves=run.has_moves)
         problems += watch.losses(readings[worker, life, watch.path, watch.aspect], run)
     types = Counter(each.fields["type"] for each in run.records if each.what == "event")
     if not types.keys() & {*EVENTS.values()}:
@@ -147,6 +147,10 @@ class History:
         kinds = [each.kind for each in life]
         return "delete" in kinds and kinds[0] == "add" and life[0].began_s >= armed_s
 
+    def has_gone(self, since_s: float, until_s: float) -> bool:
+        """Whether a delete began between these moments."""
+        return any(each.kind == "delete" and since_s <= each.began_s <= until_s for each in self.changes)
+
     def disorder(self, who: str, aspect: str, readings: Sequence[Reading]) -> list[str]:
         """Readings that go back, or show what was not yet there, or never."""
         states = self.aspect(aspect)
@@ -181,7 +185,7 @@ class Watch:
     is_refused: bool = False
     events: list[Record] = field(default_factory=list)
 
-    def untruths(self, history: History) -> list[str]:
+    def untruths(self, history: History, *, has_moves: bool) -> list[str]:
         if len(self.events) > 1:
             return [f"{self.name} got {len(self.events)} events"]
         if not self.events:
@@ -193,7 +197,10 @@ class Watch:
             return []
         for began_s, next_s, kind in history.ends[self.aspect, str(self.armed.value)]:
             is_next = began_s <= self.armed.at_s and next_s <= event.at_s
-            if is_next and (EVENTS[kind], self.path) == (event.fields["type"], event.fields["of"]):
+            kinds = [EVENTS[kind]]
+            if has_moves and history.has_gone(next_s, event.at_s):  # all of it while the watch moved
+                kinds.append(DELETED)
+            if is_next and event.fields["type"] in kinds and event.fields["of"] == self.path:
                 return []
         is_deleted = (event.fields["type"], event.fields["of"], self.armed.value) == (DELETED, self.path, [])
         if is_deleted and history.is_gone_after_first_child(self.armed.at_s, event.at_s):

@@ -183,10 +183,13 @@ def _result(request: Any, answer: Any) -> Any:
 # ---- what is done ----------------------------------------------------------------------------
 
 
-class _User:
-    """Does what its dice say, and leaves all answers to the recorder."""
+class User:
+    """Does what its dice say, and leaves all answers to the recorder.
 
-    def __init__(self, worker: Worker, client: ParKazooClient, recorder: Recorder) -> None:
+    :param client: ParKazoo's or kazoo's, which has no `once`.
+    """
+
+    def __init__(self, worker: Worker, client: Any, recorder: Recorder) -> None:
         self._worker = worker
         self._recorder = recorder
         self._root = worker.root
@@ -200,16 +203,21 @@ class _User:
             *(self._read_after_sync,) * 5,
             *(self._read_after_write,) * 2,
             *(self._pipeline,) * 2,
-            *(self._once,) * 3,
+            *(self._once,) * (3 if isinstance(client, ParKazooClient) else 0),
             self._ensure,
             self._delete_all,
             self._transaction,
         )
 
+    def act_interrupted(self) -> None:
+        """As :meth:`act`, with a time limit now and then."""
+        with suppress(InterruptedCallError), self._worker.limited():
+            self.act()
+
     def act(self) -> None:
         kind = self._dice.randrange(len(PERIODS_S))
         self._group = f"{self._root}/{kind}.{int(time.monotonic() // PERIODS_S[kind])}."
-        with suppress(*REFUSALS, *UNKNOWN, InterruptedCallError), self._worker.limited():
+        with suppress(*REFUSALS, *UNKNOWN):
             self._dice.choice(self._actions)()
 
     def _path(self) -> str:
@@ -310,9 +318,9 @@ class Registers:
 
     def work(self, worker: Worker) -> None:
         client = worker.connect()
-        user = _User(worker, client, Recorder(client, worker.root, worker.record))
+        user = User(worker, client, Recorder(client, worker.root, worker.record))
         while not worker.is_over():
-            user.act()
+            user.act_interrupted()
             worker.pause(worker.dice.random() * PAUSE_S)
         client.stop()
         client.close()

@@ -1,0 +1,1 @@
+"""The tests on each version of Python, and of ZooKeeper, in one table: ``make matrix``."""
