@@ -16,8 +16,15 @@ class Interruption(BaseException):
     """What a signal handler raises."""
 
 
+@cache
+def markers(code: CodeType) -> set[int]:
+    """The offsets of the instructions that do nothing: Python 3.14 has one after a branch that is not taken, even
+    in the middle of a `try`, whose exception table leaves it out."""
+    return {each.offset for each in dis.get_instructions(code) if each.opname == "NOT_TAKEN"}
+
+
 def any_instruction(frame: FrameType, event: str) -> bool:
-    return event == "opcode"
+    return event == "opcode" and frame.f_lasti not in markers(frame.f_code)
 
 
 @cache

@@ -169,7 +169,7 @@ def main() -> int:
     matrix = Matrix(console, run_part)
     rows: list[Row] = []
     try:
-        asked_for = options.pythons is not None
+        asked_for = options.pythons is not None or bool(options.kazoo)
         rows.extend(matrix.try_python(each, options.kazoo, is_asked_for=asked_for) for each in pythons)
         rows.extend(matrix.try_zookeeper(each) for each in zookeepers)
     except KeyboardInterrupt:

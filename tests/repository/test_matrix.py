@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import unittest
+from collections.abc import Container
 from pathlib import Path
 from unittest import mock
 
@@ -26,9 +27,12 @@ NO_PYTHON = "#!/bin/sh\nexit 127\n"  # as pyenv's shim for a version that it doe
 class TestTable(unittest.TestCase):
     """A whole run, but for environments, downloads and tests."""
 
-    def run_matrix(self, *arguments: str, **results: Result) -> tuple[int, list[str], str]:
+    def run_matrix(
+        self, *arguments: str, absent: Container[str] = ("3.14", "3.14t"), **results: Result
+    ) -> tuple[int, list[str], str]:
         """The exit status, what ran on what, and what was said.
 
+        :param absent: the Pythons that this machine has not.
         :param results: by part; none: it passes one test.
         """
         ran = []
@@ -38,7 +42,7 @@ class TestTable(unittest.TestCase):
             return results.get(name, Result({"a": "passed"}, seconds=2))
 
         def find(version: str) -> Path | None:
-            return None if version.startswith("3.14") else Path("python")
+            return None if version in absent else Path("python")
 
         def distribution(version: str) -> Path:
             if version == "3.6.4":
@@ -97,9 +101,14 @@ class TestTable(unittest.TestCase):
         self.assertEqual((status, ran), (0, ["slice zookeeper-3.8.4 matrix-ZooKeeper-3.8.4-slice"]))
 
     def test_a_kazoo_that_there_is_not(self) -> None:
-        status, ran, said = self.run_matrix("--kazoo", "2.12")
+        status, ran, said = self.run_matrix("--kazoo", "2.12", absent=())
         self.assertEqual((status, ran), (1, []))
         self.assertIn(f"FAILED Python {OWN}: no environment: no such kazoo", said)
+
+    def test_a_kazoo_without_a_python_to_try_it(self) -> None:
+        status, ran, said = self.run_matrix("--kazoo", "2.11", absent=(OWN,))
+        self.assertEqual((status, ran), (1, []))
+        self.assertEqual(self.row(said, f"Python {OWN}")[1:4], ["not found", "0", "1"])
 
 
 class TestPythons(unittest.TestCase):
