@@ -64,6 +64,11 @@ class RetriableTransaction(TransactionRequest):
     def answered(self, results: Sequence[object]) -> None:
         self.committed = not (results and isinstance(results[0], Exception))  # then all are
 
+    def _add(self, request: Any, post_processor: object = None) -> None:
+        """Does not log the request, as kazoo's does: its ACL may have a digest."""
+        self._check_tx_state()
+        self.operations.append(request)
+
     def _check_tx_state(self) -> None:
         super()._check_tx_state()
         commit = None if self._last is None else self._last()

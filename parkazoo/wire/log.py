@@ -10,7 +10,8 @@ from parkazoo.kazoo_private import SASL, Auth, Connect
 from parkazoo.types.handlers import LoggerAdapter
 
 HIDDEN = "..."
-DIGEST = re.compile(r"(scheme='digest', id='[^':]*):[^']*")
+# As repr() writes it: the quotes depend on what is between them.
+DIGEST = re.compile(r"""(scheme='digest', id=(['"])(?:\\.|(?!\2)[^\\:])*):(?:\\.|(?!\2)[^\\])*""")
 
 
 class DiscreetLog(LoggerAdapter):
