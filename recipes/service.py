@@ -61,10 +61,13 @@ class Service:
         if data is None or stat is None:
             return
         try:
-            self.settings = FIRST_SETTINGS | json.loads(data)
+            settings = FIRST_SETTINGS | json.loads(data)
+            if not 0.001 <= settings["jobs_per_s"] <= 1000:
+                raise ValueError("jobs_per_s must be 0.001 to 1000")
         except (TypeError, ValueError) as error:
             say(f"refused settings {stat.version}: {error}")
         else:
+            self.settings = settings
             SETTINGS_VERSION.set(stat.version)
             say(f"took settings {stat.version}")
 

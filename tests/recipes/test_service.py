@@ -31,6 +31,7 @@ PROCESSES, ENSEMBLES, SERVERS = 3, 3, 1
 SESSION_TIMEOUT_S = 3.0
 MORE_JOBS = 10
 FAST = {"jobs_per_s": 20, "greeting": "hello"}
+WRONG = (b"", b"[]", b'{"jobs_per_s": 0}', b'{"jobs_per_s": "2"}', b'{"jobs_per_s": NaN}')
 SLOW = {"jobs_per_s": 0.001, "greeting": "bye"}
 
 
@@ -136,6 +137,7 @@ class TestService(unittest.TestCase):
             ("while the leader is frozen", self.freeze_leader),
             ("after an ensemble was away", self.take_ensemble_away),
             ("after each was restarted", self.restart_all),
+            ("after wrong settings", self.set_wrong_settings),
         ]
         for why, do in steps:
             do()
@@ -174,6 +176,17 @@ class TestService(unittest.TestCase):
             self.running.append(self.begin())
             self.running.remove(each)
             self.stop(each)
+
+    def set_wrong_settings(self) -> None:
+        """They are refused, one after the other, and change nothing."""
+        for wrong in WRONG:
+            self.zk.retry(self.zk.set, "/settings", wrong)
+            refused = f"refused settings {self.zk.retry(self.zk.exists, '/settings').version}:"
+            for each in self.running:
+                self.wait_until_said(each, refused)
+
+    def wait_until_said(self, process: Process, begin: str) -> None:
+        wait_until(lambda: any(each.startswith(begin) for each in process.said()), begin)
 
     def settle(self) -> None:
         """The last settings give out no more jobs, and all are done."""
