@@ -23,8 +23,11 @@ def build_sdist(folder: Path) -> Path:
 
 def build_wheel(folder: Path, sdist: Path) -> Path:
     """Builds from the sdist, as pip does."""
-    shutil.unpack_archive(sdist, folder / "unpacked", filter="data")
-    (source,) = (folder / "unpacked").iterdir()
+    unpacked = folder / "unpacked"
+    unpacked.mkdir()
+    # Not tarfile: Debian 12's has no filter, and Python 3.12's warns without one.
+    subprocess.run(["tar", "--extract", "--file", sdist, "--directory", unpacked], check=True)
+    (source,) = unpacked.iterdir()
     return _build("wheel", source, folder)
 
 
