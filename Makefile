@@ -1,7 +1,7 @@
 # make help          this list
 # make demo          three ensembles of three ZooKeeper servers on this machine, and what ParKazoo does on them
 # make test          every test, against real servers
-# make quick         the tests without servers and a slice of the others, in less than two minutes
+# make quick         the core's tests without servers and a slice of the others, in less than two minutes
 # make matrix        the tests without servers and some live ones on each Python that is found, the live ones on each
 #                    ZooKeeper too; an hour; [PYTHONS="3.12 3.14t"] [ZOOKEEPERS=3.8.4] [KAZOO=2.12]
 # make faults        servers and clients killed, frozen and cut off for 10 minutes; [MINUTES=30] [SEED=1] [GROW=1] [MOVE=1]
@@ -37,7 +37,7 @@ test: .venv/has-dev
 	@.venv/bin/python -m tests -j 3
 
 quick: .venv/has-dev
-	@.venv/bin/python -m tests -j 2 pure slice
+	@.venv/bin/python -m tests -j 2 core slice
 
 matrix: .venv/has-dev
 	@.venv/bin/python -m tests.matrix $(if $(PYTHONS),--pythons "$(PYTHONS)") $(if $(ZOOKEEPERS),--zookeepers "$(ZOOKEEPERS)") $(if $(KAZOO),--kazoo $(KAZOO))

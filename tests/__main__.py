@@ -75,6 +75,9 @@ OF_UNPATCHED = tuple(
 )
 FAULTS = ("tests/faults/test_*.py", "tests/faults/judges/test_*.py", "tests/drills/test_*.py")
 SUITE = ("tests/kazoo_suite/suite.py",)
+CORE = tuple(
+    f"tests/{room}/test_*.py" for room in ("compat", "engine", "protocol", "repository", "structures", "wire")
+)
 SLICE = tuple(
     f"tests/live/test_{name}.py"
     for name in ("client_tree", "client_transactions", "client_queue", "errors", "map_command", "words")
@@ -141,6 +144,7 @@ PARTS = {
     "neighbours": Part(
         "programs in other languages at gateways, 3 ensembles", ("tests/neighbours/test_*.py",), by_default=False
     ),
+    "core": Part("no server: how requests find their way", CORE, has_servers=False, by_default=False),
     "slice": Part("some of the live tests: what breaks first", SLICE, by_default=False),
 }
 LONGEST = ("live", "bench", "map")  # of several parts at a time these begin first: none runs alone at the end
