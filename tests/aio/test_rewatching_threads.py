@@ -301,8 +301,9 @@ class TestTreeCache(RewatchingCase):
         self.change(SetData(PATHS[3], b"1", -1))
         self.change(Delete(PATHS[5], -1))
         self.change(Create(f"{PATHS[7]}/x", b"2", OPEN_ACL_UNSAFE, 0))
-        requests = await self.back()
+        await self.back()
         await until(lambda: cache.get_data(f"{PATHS[7]}/x") is not None, "it is read")
+        requests = await self.asked()
         self.assertEqual((cache.get_data(PATHS[3]).data, cache.get_data(PATHS[5])), (b"1", None))
         read = {each.path for each in requests[1:]}
         self.assertEqual(read, {"/d", PATHS[3], PATHS[7], f"{PATHS[7]}/x"})
