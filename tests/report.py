@@ -147,6 +147,8 @@ class Report:
     def stopTest(self, event: Any) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         faulthandler.cancel_dump_traceback_later()
+        if self.current is None:  # Python 3.12.1 has not started a test that is skipped, and ends it all the same
+            return
         self.current = None
         self._record(self.name_of(event.test))
 
