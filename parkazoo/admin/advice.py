@@ -435,7 +435,7 @@ def _moving(measured: Measured) -> Iterator[Sentence]:
     many = "1 move" if len(plan.moves) == 1 else f"{len(plan.moves):,} moves"
     yield Sentence(
         "moves",
-        f"{many} of directories would bring {giver} from {before:.0%} of the writes to {then:.0%}: "
+        f"{many} of directories would bring {giver} from {before:.0%} of the seen writes to {then:.0%}: "
         f"{'first ' if len(plan.moves) > MOVES_NAMED else ''}{_list(first)}. `parkazoo map rebalance` makes them.",
         {
             "moves": [{"directory": each.directory, "from": each.ensemble, "to": to} for each, to in plan.moves],

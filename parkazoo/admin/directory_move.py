@@ -77,7 +77,7 @@ LOSSES = 5  # of connections, one after the other
 MANY = 10_000  # writes, of which nothing is told for a while
 MANY_A_ZNODE = 10  # of an old znode, or in an old queue
 NOT_CARRIED = (
-    "a copied znode has the data, ACL, versions and sequence numbers of the original; czxid, mzxid, pzxid, ctime "
+    "A copied znode has the data, ACL, versions and sequence numbers of the original; czxid, mzxid, pzxid, ctime "
     "and mtime are new, and may be lower; containers and znodes with a TTL become ordinary, for servers do not "
     "tell which they are"
 )
@@ -884,7 +884,8 @@ class DirectoryMove:
             return
         original = self._verify(known, home, seen, move).original
         tell = self.rise.tell
-        tell(f"would copy {_work_of(original)} from {source} to {target}. {NOT_CARRIED}")
+        tell(f"would copy {_work_of(original)} from {source} to {target}")
+        tell(NOT_CARRIED)
         tell(f"would publish map {known.epoch + 1}: clients hold what they do at {shown(self.path)} and below")
         tell(
             f"would switch when all clients with a session on {source} are ready; would call it off if that takes "

@@ -51,10 +51,11 @@ def remove_ensemble(
 ) -> ClusterMap:
     """Takes an ensemble that holds no znode out of the map. Returns the map.
 
-    First no new directory goes there, and it waits until all clients work by that. Then it looks at all
-    directories. If one has its place there, even without a child, that is an error, and the ensemble is left as it
-    is for a later call; `change_weights` takes that back. Otherwise the ensemble leaves, for good, and it waits
-    until clients have closed their sessions there. A call may be interrupted anywhere; several may run at once.
+    If a directory has its place there, even without a child, that is an error, and nothing is changed. Otherwise
+    no new directory goes there; when all clients work by that, it looks at all directories again. If one has got
+    its place there meanwhile, that is an error too, and the ensemble is left as it is for a later call;
+    `change_weights` takes that back. Then the ensemble leaves, for good, and it waits until clients have closed
+    their sessions there. A call may be interrupted anywhere; several may run at once.
 
     :param name: of the ensemble. Nor does another one get that name.
     :param dry_run: writes nothing.
@@ -69,6 +70,12 @@ def remove_ensemble(
         with _connected(known, rise) as clients:
             _verify_clients(known, clients, rise)
             held = find_held(known, name, clients)
+        if held and name not in known.leaving:
+            refusal = f"{name} is still needed, and nothing was changed: {held.describe(name)}"
+            if not dry_run:
+                raise ClusterMapError(refusal)
+            rise.tell(DryRefusal(f"would be refused: {refusal}"))
+            return known
         if dry_run:
             _rehearse(known, name, held, rise)
             return known

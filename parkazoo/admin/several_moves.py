@@ -241,7 +241,7 @@ class MovesInTurn:
         with self._told(path):
             DirectoryMove(path, to, rise, self.progress, self.per_second).rehearse(would_be, clients)
             if told:
-                self.rise.tell(f"{shown(path)}: {told[0].partition('. ')[0]}")
+                self.rise.tell(f"{shown(path)}: {told[0]}")
 
     @contextmanager
     def _told(self, path: str) -> Iterator[None]:

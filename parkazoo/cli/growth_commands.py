@@ -140,7 +140,7 @@ def drain(
 def _left(left: Left, name: str) -> Iterator[str]:
     directories = "1 directory has its" if left.number == 1 else f"{left.number:,} directories have their"
     keep = "keeps" if left.number == 1 else "keep"
-    yield f"{directories} mirror on {name}, and {keep} it{':' if left.shown else ''}"
+    yield f"{directories} place on {name}, and {keep} it{':' if left.shown else ''}"
     for path, children in left.shown:
         yield f"  {path}: {children:,} {'child' if children == 1 else 'children'}"
     if left.number > len(left.shown):
@@ -190,7 +190,7 @@ def _change(
     after, steps = run_growth(console, command, yes, dry_run)
     if steps.are_none:
         console.print(nothing, soft_wrap=True)
-    console.print(shares_table(after.epochs[-1]))
+    console.print(shares_table(after))
     if told := about():
         console.print(plain(told), soft_wrap=True)
     print_end(console, steps, dry_run)

@@ -14,7 +14,7 @@ from parkazoo.cli.explanation import explain_move
 from parkazoo.cli.options import ConnectionOptions
 from parkazoo.cli.plain_text import plain
 from parkazoo.protocol.cluster_map import HASH, ClusterMap
-from parkazoo.protocol.epochs import Epoch, Form
+from parkazoo.protocol.epochs import Form
 
 
 def read(hosts: str, connection: ConnectionOptions) -> ClusterMap:
@@ -61,14 +61,16 @@ def _carries(cluster_map: ClusterMap, name: str) -> Iterator[str]:
         yield f"weight {weight}"
 
 
-def shares_table(epoch: Epoch) -> Table:
+def shares_table(cluster_map: ClusterMap) -> Table:
     """The share of the new directories that each ensemble gets."""
+    epoch = cluster_map.epochs[-1]
     table = Table("ensemble", title=f"new directories, by epoch {epoch.number}", title_justify="left")
     table.add_column("weight", justify="right")
     table.add_column("share", justify="right")
     total = sum(epoch.weights.values())
     for name, weight in epoch.weights.items():
-        table.add_row(name, str(weight), f"{weight / total:.1%}")
+        if name not in cluster_map.gone:
+            table.add_row(name, str(weight), f"{weight / total:.1%}")
     if epoch.rules:
         table.caption, table.caption_justify = "where no rule applies", "left"
     return table

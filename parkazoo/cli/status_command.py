@@ -89,8 +89,8 @@ def _watch(
 
 
 def _screen(found: ClusterStatus) -> RenderableType:
-    parts: list[RenderableType] = [findings_table(found.findings)] if found.findings else []
-    return Group(*parts, _servers(found), *_troubles(found), _clients(found), *_strangers(found), *_moves(found))
+    wrong = findings_table(found.findings) if found.findings else Text("nothing is wrong", style="green")
+    return Group(wrong, _servers(found), *_troubles(found), _clients(found), *_strangers(found), *_moves(found))
 
 
 def _servers(found: ClusterStatus) -> Table:

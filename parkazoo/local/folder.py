@@ -117,5 +117,7 @@ def verify_shape(folder: Path, state: State, ensembles: int, size: int) -> None:
     if found != (ensembles, size):
         raise LocalClusterError(
             f"{folder} holds a cluster of {found[0]} ensembles of {found[1]}, not of {ensembles} of {size}: "
-            f"ask for that (--ensembles {found[0]} --servers {found[1]}), or use another folder (--data FOLDER)"
+            f"ask for that (--ensembles {found[0]} --servers {found[1]}), or use another folder (--data FOLDER). "
+            "To add an ensemble, start it on its own (--data FOLDER --ensembles 1 --plain), and give its servers "
+            "to `parkazoo map grow`"
         )

@@ -166,13 +166,17 @@ class AdviceTest(unittest.TestCase):
             directory("b", "/w", 10.0, DAY_S),
         ]
         found = advise(two, directories, can_move=True)
-        said = self.says(found, "moves", "1 move of directories would bring a from 90% of the writes to 50%: ")
+        said = self.says(
+            found, "moves", "1 move of directories would bring a from 90% of the seen writes to 50%: "
+        )
         self.assertIn("/x (40%) to b. `parkazoo map rebalance` makes them.", said.text)
         self.assertEqual(said.figures["moves"], [{"directory": "/x", "from": "a", "to": "b"}])
         many = [directory("a", f"/{number}", 9.0, DAY_S) for number in range(10)]
         found = advise(two, [*many, directory("b", "/w", 10.0, DAY_S)], can_move=True)
         self.says(
-            found, "moves", "4 moves of directories would bring a from 90% of the writes to 54%: first /0 (9%)"
+            found,
+            "moves",
+            "4 moves of directories would bring a from 90% of the seen writes to 54%: first /0 (9%)",
         )
         for more in ({}, {"can_move": True, "ruled": frozenset(writes)}, {"can_move": True, "unseen": {"b": "x"}}):
             self.is_silent(advise(two, directories, **more), "moves")

@@ -115,7 +115,7 @@ class EveryCommand:
     def _changes(self, a: str, b: str) -> None:
         self._says("(?s)published map 6 with epoch 3\n.*b .* 3 .* 75.0%", "map", "weight", "b=3")
         self._says(
-            "(?s)published map 7 with epoch 4\n.*b .* 0 .* 0.0%.*have their mirror on b", "map", "drain", "b"
+            "(?s)published map 7 with epoch 4\n.*b .* 0 .* 0.0%.*have their place on b", "map", "drain", "b"
         )
         self._says(
             "(?s)published map 8 .*new directories at and below /x: on a", "map", "rule", "add", "/x", "--on=a"

@@ -792,6 +792,6 @@ class RefusedTest(MoveCase):
         self.assertEqual([dump(client) for client in self.plain], before)
         self.assertRegex(
             out,
-            rf"(?s)^would copy 1 znode from {self.here} to {self.there}\. .*czxid.*\nwould publish map .*: "
+            rf"(?s)^would copy 1 znode from {self.here} to {self.there}\nA copied.*czxid.*\nwould publish map .*: "
             r"clients hold.*\nwould switch .*\nwould publish .*clients, for which it would wait: 1\n.*dry run",
         )

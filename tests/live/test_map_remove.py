@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from typing import Any
+from unittest import mock
 
 from kazoo.protocol.states import KazooState
 from kazoo.security import make_digest_acl
@@ -17,8 +18,10 @@ from parkazoo.admin import (
     list_clients,
     read_history,
     read_map,
+    removal,
     remove_ensemble,
 )
+from parkazoo.admin.still_held import StillHeld, find_held
 from parkazoo.errors import ClusterMapError
 from parkazoo.fsck import check
 from parkazoo.protocol.cluster_map import ClusterMap
@@ -87,14 +90,23 @@ class RemoveTest(RemoveCase):
         self.assertEqual(whats[-2:], ["ensemble c is leaving; weights: a 1, b 1, c 0", "ensemble c has left"])
 
     def test_directories_keep_it(self) -> None:
-        """Even without a child. They are named, and the way back is a weight."""
+        """Even without a child. They are named, and nothing is changed; if they came meanwhile, the way back is a
+        weight."""
         client, states = self.client()
         self.fill(client, "/c/d", "/c")
-        with self.assertRaisesRegex(
-            ClusterMapError,
-            "(?s)^c is leaving, but still needed: 2 directories have their place there, with 3 znodes in all:\n"
-            "  /c: 2 children\n  /c/d: 1 child\nA directory keeps its place.*map weight c=1",
-        ):
+        before = read_map(self.a)
+        named = (
+            "2 directories have their place there, with 3 znodes in all:\n  /c: 2 children\n  /c/d: 1 child\n"
+            "A directory keeps its place"
+        )
+        with self.assertRaisesRegex(ClusterMapError, f"^c is still needed, and nothing was changed: {named}"):
+            self.remove()
+        self.assertEqual(read_map(self.a), before)
+        late = self.assertRaisesRegex(
+            ClusterMapError, f"(?s)^c is leaving, but still needed: {named}.*map weight c=1"
+        )
+        with mock.patch.object(removal, "find_held") as look, late:
+            look.side_effect = lambda *where: StillHeld() if look.call_count == 1 else find_held(*where)
             self.remove()
         self.assertEqual({*read_map(self.a).leaving}, {"c"})
         client.delete("/c/d", recursive=True)
@@ -177,7 +189,7 @@ class RemoveTest(RemoveCase):
         code, out, _ = run_command("map", "remove", "c", "--hosts", self.a, "--dry-run", "--strangers-gone")
         self.assertEqual(code, 1)
         self.assertRegex(
-            out, "(?s)^would publish map .*: no new directory goes to c\nwould stop there: 1 directory .*dry run"
+            out, "(?s)^would be refused: c is still needed, and nothing was changed: 1 directory .*dry run"
         )
         client.delete("/c", recursive=True)
         out = output_of("map", "remove", "c", "--hosts", self.a, "--dry-run", "--strangers-gone")

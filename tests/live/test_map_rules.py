@@ -56,9 +56,9 @@ class WeightTest(EpochCase):
         self.assertLessEqual(len(most), DIRECTORIES_SHOWN)
         lines = [f"  {path}: {number:,} child{'' if number == 1 else 'ren'}" for path, number in most]
         begin = (
-            "1 directory has its mirror on a, and keeps"
+            "1 directory has its place on a, and keeps"
             if len(most) == 1
-            else f"{len(most)} directories have their mirror on a, and keep"
+            else f"{len(most)} directories have their place on a, and keep"
         )
         told = "\n".join([f"{begin} it:", *lines, ""])
         self.assertIn(told, self.command("map", "drain", "a"))
@@ -76,7 +76,7 @@ class WeightTest(EpochCase):
         self.grow()
         out = self.command("map", "drain", "b")
         self.assertRegex(out, r"(?s)s  published map 4 with epoch 3\n.* b .* 0 .* 0.0%")
-        self.assertIn("\n0 directories have their mirror on b, and keep it\nchildren that are on b beside", out)
+        self.assertIn("\n0 directories have their place on b, and keep it\nchildren that are on b beside", out)
         found = self.assert_published("a", "b", "c")
         self.assertEqual(found.epochs[-1].weights, {"a": 1, "b": 0, "c": 1})
         self.follows(client, found)
@@ -86,7 +86,7 @@ class WeightTest(EpochCase):
         self.assertIn("weight 0: no new directories", self.command("map", "show"))
         self.assertRegex(self.command("map", "drain", "b"), "^nothing to do: that is so already")
         self.assertRegex(
-            self.command("map", "drain", "a"), "(?s)[1-9][0-9]* directories have their mirror on a, and"
+            self.command("map", "drain", "a"), "(?s)[1-9][0-9]* directories have their place on a, and"
         )
         self.lists_what_is_left(client)
         change_weights(self.a, {"a": 1})

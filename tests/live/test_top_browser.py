@@ -105,7 +105,7 @@ class TestTopBrowser(unittest.TestCase):
         self.assertEqual(
             self.labels(DIRECTORIES),
             [
-                f"{name}, {at}: {each}"
+                f"{name} on a, {at}: {each}"
                 for name, row in directories.items()
                 for at, each in zip(clocks, row, strict=True)
             ],

@@ -319,7 +319,7 @@ function hottest(moments) {
   for (const moment of moments) {
     for (const [key, each] of moment.directories) {
       sums.set(key, (sums.get(key) ?? 0) + each.writes);
-      names.set(key, each.directory);
+      names.set(key, `${each.directory} on ${each.ensemble}`);
     }
   }
   const keys = [...sums.keys()].sort((a, b) => sums.get(b) - sums.get(a)).slice(0, MOST_DIRECTORIES);
