@@ -18,11 +18,13 @@ from parkazoo.installing import command_to_add
 from tests.packaged import build_sdist, build_wheel, install
 
 IMPORT_ALL = """
-import importlib, pkgutil, parkazoo, sys
+import importlib, pkgutil, sys
+before = {*sys.modules, "__main__"}  # a Linux distribution's sitecustomize, too
+import parkazoo
 for each in pkgutil.walk_packages(parkazoo.__path__, "parkazoo."):
     if not each.name.startswith(WITH_EXTRAS):
         importlib.import_module(each.name)
-print(*sorted({name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_names - {"__main__"}))
+print(*sorted({name.partition(".")[0] for name in sys.modules.keys() - before} - sys.stdlib_module_names))
 """
 WITH_EXTRAS = (
     "parkazoo.__main__", "parkazoo.cli.", "parkazoo.demo", "parkazoo.kazoo_private", "parkazoo.otel",
