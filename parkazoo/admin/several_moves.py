@@ -179,6 +179,9 @@ class MovesInTurn:
             self._end(newest.move, known, clients)
             newest = read_primary(clients[known.bootstrap]).map
         while targets := self._new(find, would_be if self.rise.dry_run else newest, clients):
+            if not self.rise.dry_run:
+                directories = "directory" if len(targets) == 1 else "directories"
+                self.rise.tell(f"found {len(targets):,} {directories} to move")
             for number, (path, to) in enumerate(targets.items(), 1):
                 if self.rise.dry_run:
                     self._rehearse(path, to, would_be, clients)

@@ -89,7 +89,7 @@ class RebalanceTest(RebalanceCase):
         _, _, rise, _, per_second, is_next, about = self.move.call_args.args
         self.assertEqual((per_second, is_next, about, rise.strangers_gone), (500, True, "4 of 4", False))
         self.assertEqual(self.find_advice.call_args.kwargs["seconds"], 7)
-        self.assertEqual(self.told, ["counted 9,000 writes in 15 s"])
+        self.assertEqual(self.told, ["counted 9,000 writes in 15 s", "found 4 directories to move"])
 
     def test_dry_run(self) -> None:
         self.known = KNOWN.with_move(LEFT)
