@@ -158,7 +158,8 @@ def main() -> int:
     options = parser.parse_args()
     defaults: tuple[Sequence[str], Sequence[str]] = (), ()  # to name one kind is to leave the other out
     if options.kazoo:
-        defaults = (f"{sys.version_info.major}.{sys.version_info.minor}",), ()
+        threads = "t" if "t" in sys.abiflags else ""
+        defaults = (f"{sys.version_info.major}.{sys.version_info.minor}{threads}",), ()
     elif options.pythons is None and options.zookeepers is None:
         defaults = PYTHONS, ZOOKEEPERS
     pythons = defaults[0] if options.pythons is None else options.pythons.split()

@@ -20,7 +20,8 @@ from tests.matrix import pythons
 from tests.matrix.pythons import NotMadeError, find_python, make_environment, version_of
 from tests.matrix.zookeepers import coordinates_of
 
-OWN = f"{sys.version_info.major}.{sys.version_info.minor}"
+NUMBER = f"{sys.version_info.major}.{sys.version_info.minor}"
+OWN, OTHER = (f"{NUMBER}t", NUMBER) if "t" in sys.abiflags else (NUMBER, f"{NUMBER}t")
 NO_PYTHON = "#!/bin/sh\nexit 127\n"  # as pyenv's shim for a version that it does not have
 
 
@@ -135,17 +136,18 @@ class TestPythons(unittest.TestCase):
             self.assertIsNone(find_python(OWN))
             self.place(f"python{OWN}", runs=False)
             self.place("python3.99")
-            self.place(f"python{OWN}t")
-            self.assertEqual([find_python(each) for each in (OWN, "3.99", f"{OWN}t")], [None] * 3)
-            of_uv = self.place(f"cpython-{OWN}.1-linux-x86_64-gnu/bin/python{OWN}")
+            self.place(f"python{OTHER}")
+            self.assertEqual([find_python(each) for each in (OWN, "3.99", OTHER)], [None] * 3)
+            free = "+freethreaded" if OWN.endswith("t") else ""
+            of_uv = self.place(f"cpython-{NUMBER}.1{free}-linux-x86_64-gnu/bin/python{OWN}")
             self.assertEqual(find_python(OWN), of_uv)
-            of_pyenv = self.place(f"versions/{OWN}.1/bin/python")
+            of_pyenv = self.place(f"versions/{NUMBER}.1{OWN.removeprefix(NUMBER)}/bin/python")
             self.assertEqual(find_python(OWN), of_pyenv)
             on_path = self.place(f"python{OWN}")
             self.assertEqual(find_python(OWN), on_path)
 
     def test_version(self) -> None:
-        self.assertTrue(version_of(Path(sys.executable)).startswith(f"{OWN}."))
+        self.assertTrue(version_of(Path(sys.executable)).startswith(f"{NUMBER}."))
         self.assertEqual(version_of(self.folder / "none"), "")
 
     def test_no_environment(self) -> None:
