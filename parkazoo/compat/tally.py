@@ -18,8 +18,8 @@ class ClientTally:
     """Counts, for the life of a client.
 
     Any thread may count and read, without a lock: the interpreter looks for other threads and for signals at calls
-    and at the ends of loops alone, so nothing comes between the steps of ``row[at] += 1``. Free-threaded Python has
-    no such order: there, threads that count at once lose some.
+    and at the ends of loops alone, so nothing comes between the steps of ``row[at] += 1``. Free-threaded Python
+    has no such order: there, threads that count at once lose some.
 
     :ivar connections_lost: by ensemble. :ivar sessions_expired: by ensemble. :ivar watch_events: by ensemble.
     """
