@@ -78,6 +78,7 @@ SUITE = ("tests/kazoo_suite/suite.py",)
 CORE = tuple(
     f"tests/{room}/test_*.py" for room in ("compat", "engine", "protocol", "repository", "structures", "wire")
 )
+LONG = ("tests/protocol/test_fsck*.py", "tests/protocol/test_*pipeline.py")
 SLICE = tuple(
     f"tests/live/test_{name}.py"
     for name in ("client_tree", "client_transactions", "client_queue", "errors", "map_command", "words")
@@ -144,7 +145,9 @@ PARTS = {
     "neighbours": Part(
         "programs in other languages at gateways, 3 ensembles", ("tests/neighbours/test_*.py",), by_default=False
     ),
-    "core": Part("no server: how requests find their way", CORE, has_servers=False, by_default=False),
+    "core": Part(
+        "no server: how requests find their way", CORE, has_servers=False, by_default=False, without=LONG
+    ),
     "slice": Part("some of the live tests: what breaks first", SLICE, by_default=False),
 }
 LONGEST = ("live", "bench", "map")  # of several parts at a time these begin first: none runs alone at the end
