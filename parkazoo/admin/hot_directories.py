@@ -134,7 +134,6 @@ class HotDirectories:
         if None in written or whole < FEW or events >= SEEN * whole:
             return []
         return [
-            f"the directories of {name}: {1 - events / whole:.0%} of its writes are not seen: writes "
-            "have failed, sessions began and ended, the identity may not read the znodes, or the watch was lost "
-            "for a while"
+            f"the directories of {name}: {1 - events / whole:.0%} of its writes are not seen: writes have failed, "
+            "sessions began and ended, the identity may not read the znodes, or the watch was lost for a while"
         ]

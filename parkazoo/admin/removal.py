@@ -70,7 +70,7 @@ def remove_ensemble(
         with _connected(known, rise) as clients:
             _verify_clients(known, clients, rise)
             held = find_held(known, name, clients)
-        if held and name not in known.leaving:
+        if held.directories and name not in known.leaving:  # what else is held may be on its way out
             refusal = f"{name} is still needed, and nothing was changed: {held.describe(name)}"
             if not dry_run:
                 raise ClusterMapError(refusal)
