@@ -232,6 +232,23 @@ class MoveCase(unittest.TestCase):
     def move(self, to: str | None = "b", **options: Any) -> Any:
         return self.command(to, **options)[1]()
 
+    def crash_behind_the_switch(self) -> None:
+        """A command dies at its first write after the directory has moved; its session ends."""
+
+        def crash_if_switched() -> None:
+            move = self.published().move
+            if move is not None and move.has_switched:
+                raise CrashError
+
+        for each in self.ensembles.values():
+            each.before_write = crash_if_switched
+        session, run = self.command()
+        with self.worker_works(), self.assertRaises(CrashError):
+            run()
+        self.end_session(session)
+        for each in self.ensembles.values():
+            each.before_write = lambda: None
+
     def published(self) -> ClusterMap:
         return ClusterMap.from_json(self.ensembles["h"].znodes[MAP].data)
 
@@ -513,20 +530,8 @@ class TestEnds(MoveCase):
 
     def test_a_map_made_anew(self) -> None:
         """It does not name a move that has switched: the old place goes all the same."""
-
-        def crash_if_switched() -> None:
-            move = self.published().move
-            if move is not None and move.has_switched:
-                raise CrashError
-
+        self.crash_behind_the_switch()
         for ensemble in self.ensembles.values():
-            ensemble.before_write = crash_if_switched
-        session, run = self.command()
-        with self.worker_works(), self.assertRaises(CrashError):
-            run()
-        self.end_session(session)
-        for ensemble in self.ensembles.values():
-            ensemble.before_write = lambda: None
             ensemble.write(SetData(MAP, self.published().with_move(None).to_json(), -1))
         with self.worker_works():
             self.move()
@@ -757,19 +762,7 @@ class TestLostHome(MoveCase):
         self.assertEqual(self.mirrors(), before)
 
     def test_an_abort_of_what_has_switched(self) -> None:
-        def crash_if_switched() -> None:
-            move = self.published().move
-            if move is not None and move.has_switched:
-                raise CrashError
-
-        for each in self.ensembles.values():
-            each.before_write = crash_if_switched
-        session, run = self.command()
-        with self.worker_works(), self.assertRaises(CrashError):
-            run()
-        self.end_session(session)
-        for each in self.ensembles.values():
-            each.before_write = lambda: None
+        self.crash_behind_the_switch()
         self.lose_home()
         before = self.mirrors()
         with self.assertRaisesRegex(ClusterMapError, "has moved to b already"):
