@@ -28,8 +28,10 @@ from tests.faults.load import Judgement
 from tests.faults.processors import Busy
 from tests.faults.remains import ABOUT as ABOUT_TREE
 from tests.faults.remains import judge_tree
-from tests.faults.run import ENSEMBLES, SERVERS, ZOO_CFG, finish, judge, prepare, records_of
+from tests.faults.run import ENSEMBLES, SERVERS, finish, judge, prepare, records_of
+from tests.faults.schedule import FULL
 from tests.faults.worker import load_named
+from tests.reconfigured import ZOO_CFG
 
 
 class Drill(NamedTuple):
@@ -91,7 +93,7 @@ def run(name: str, folder: Path, tell: Callable[[str], None]) -> Report:
     problems: list[str] = []
     with ExitStack() as stack:
         cluster = stack.enter_context(
-            LocalCluster(ENSEMBLES, SERVERS, folder / "servers", zoo_cfg=ZOO_CFG, progress=tell)
+            LocalCluster(ENSEMBLES, SERVERS, folder / "servers", zoo_cfg=FULL.zoo_cfg | ZOO_CFG, progress=tell)
         )
         prepare(cluster.hosts, chosen)
         crew = stack.enter_context(Crew(chosen, folder, cluster.hosts, SESSION_TIMEOUT_S, SEED, is_counted=True))

@@ -39,8 +39,6 @@ from tests.faults.worker import load_named
 from tests.relay import Relay
 
 ENSEMBLES, ENSEMBLES_OF_GROWTH, SERVERS = 3, 5, 3
-# A leader that hears nothing of its followers steps down before sessions that others renew can expire.
-ZOO_CFG = {"syncLimit": "5", **reconfigured.ZOO_CFG}
 START_TIMEOUT_S = 60.0
 END_TRIES = 5
 DATA = "servers"
@@ -115,7 +113,7 @@ def run(
                 ENSEMBLES_OF_GROWTH if is_growing else ENSEMBLES,
                 SERVERS,
                 folder / DATA,
-                zoo_cfg=ZOO_CFG,
+                zoo_cfg=pace.zoo_cfg | reconfigured.ZOO_CFG,
                 progress=tell,
                 make_map=False,
                 **options,

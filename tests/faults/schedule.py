@@ -38,6 +38,7 @@ MANNERS = {
     "address moves": ("the only one", "one of four"),
     "freeze client": ("brief", "long"),
 }
+TICK_MS = 500
 AWAY, LONG, BRIEF = 3.0, (1.3, 2.0), (0.2, 0.7)  # of the session timeout
 PAIRS = 0.8  # of the steps have two faults, if those are on different ensembles
 T = TypeVar("T")
@@ -46,20 +47,48 @@ T = TypeVar("T")
 class Pace(NamedTuple):
     """Seconds: how long a fault lasts, and the time without any after it, each from and to.
 
+    :param sync_limit: ticks after which a server and its leader give each other up. Before that, the clients of a
+        server that is cut off from its leader do not hear that their sessions have expired.
     :param quiet_end_s: at the end, when all faults are over.
     :param crashes: of clients between two requests, by stress.py, after all of it.
     """
 
     session_timeout_s: float
+    sync_limit: int
     fault_s: tuple[float, float]
     quiet_s: tuple[float, float]
     quiet_end_s: float
     crashes: int
 
+    @property
+    def zoo_cfg(self) -> dict[str, str]:
+        """Of each server."""
+        return {"tickTime": str(TICK_MS), "syncLimit": str(self.sync_limit)}
 
-FULL = Pace(session_timeout_s=6.0, fault_s=(1.0, 15.0), quiet_s=(2.0, 6.0), quiet_end_s=10.0, crashes=2000)
+    @property
+    def notice_s(self) -> float:
+        """When the clients of a server that is cut off from its leader have heard of it, at the latest.
+
+        The leader looks once a tick whom it has not heard.
+        """
+        return TICK_MS * (self.sync_limit + 1) / 1000
+
+    @property
+    def expiry_s(self) -> float:
+        """When their sessions expire, at the earliest.
+
+        Kazoo may have sent nothing for a third of the timeout; servers tell their leader twice a tick who has.
+        """
+        return self.session_timeout_s * 2 / 3 - TICK_MS / 2 / 1000
+
+
+FULL = Pace(
+    session_timeout_s=6.0, sync_limit=4, fault_s=(1.0, 15.0), quiet_s=(2.0, 6.0), quiet_end_s=10.0, crashes=2000
+)
 REPLACING = FULL._replace(session_timeout_s=20.0)  # no fault is to end a session, nor a machine that is busy
-SHORT = Pace(session_timeout_s=3.0, fault_s=(1.0, 4.0), quiet_s=(0.5, 1.0), quiet_end_s=4.0, crashes=0)
+SHORT = Pace(
+    session_timeout_s=5.0, sync_limit=3, fault_s=(1.0, 4.0), quiet_s=(0.5, 1.0), quiet_end_s=4.0, crashes=0
+)
 
 
 class Plan(NamedTuple):

@@ -7,7 +7,8 @@ import random
 import unittest
 from typing import Any
 
-from tests.faults.schedule import FULL, KINDS, MANNERS, SHORT, Plan, schedule
+from tests.faults.judges.holding import SHARE_OF_TIMEOUT
+from tests.faults.schedule import FULL, KINDS, MANNERS, REPLACING, SHORT, Plan, schedule
 from tests.faults.short_run import ShortRun
 
 ENSEMBLES = 3
@@ -36,6 +37,11 @@ class TestSchedule(unittest.TestCase):
     def test_a_seed_is_a_schedule(self) -> None:
         self.assertEqual(self.plans(1), self.plans(1))
         self.assertNotEqual(self.plans(1), self.plans(2))
+
+    def test_clients_hear_of_a_lost_server_before_their_sessions_expire(self) -> None:
+        for pace in (FULL, REPLACING, SHORT):
+            late_s = SHARE_OF_TIMEOUT * pace.session_timeout_s  # as the judges allow
+            self.assertLess(pace.notice_s + late_s, pace.expiry_s)
 
     def test_each_kind_comes_before_any_comes_again(self) -> None:
         for number in range(MANY):

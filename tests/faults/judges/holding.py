@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from tests.faults.load import Record, Run
 
-SHARE_OF_TIMEOUT = 0.25  # kazoo notices silence after 2/3 of the session timeout: less than the other third
+# Kazoo notices silence after 2/3 of the session timeout: less than the other third. See also Pace.notice_s.
+SHARE_OF_TIMEOUT = 0.2
 
 
 class Life:
