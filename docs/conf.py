@@ -59,6 +59,7 @@ FOLDERS = ("docs/evaluation", "docs/runs")  # files beside the pages
 ADDED = ".txt"  # to the name of a source file, so that a browser shows it
 NAMES = {  # of each module its public names, or none for all that it defines
     "parkazoo": ("ParKazooClient",),
+    "parkazoo.aio": (),
     "parkazoo.errors": (),
     "parkazoo.monitoring": (),
     "parkazoo.structures.deferred": ("Deferred", "Ticket"),

@@ -42,7 +42,7 @@ def remove(
 ) -> None:
     """Take an ensemble without directories out of the map, and say when its servers may stop. Safe to repeat.
 
-    If it still has directories, it lists some, and only keeps new ones away: `map weight NAME=1` undoes that.
+    If it still has directories, it lists some, and changes nothing.
     """
     verify_ensembles([name])
     servers, _ = split_hosts(hosts)

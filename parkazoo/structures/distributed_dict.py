@@ -45,7 +45,7 @@ class DistributedDict(Copied, MutableMapping[str, Any]):
       in a completion callback of the client, because that would wait for other callbacks.
     - While the client is SUSPENDED writes wait, as long as the session lives. If the directory does not exist, the
       dictionary is empty, and the first write makes it with all missing levels above.
-    - After the client has stopped, reads answer from the copy, which is stale; everything else raises
+    - After the client has stopped, reads under Watch() answer from the copy, which is stale; all else raises
       ConnectionClosedError until the client starts again. In a child process every call raises ForkError.
 
     An iteration shows the keys of one moment of the copy, in no order. Methods raise the errors of the client's
@@ -303,9 +303,9 @@ class DistributedDict(Copied, MutableMapping[str, Any]):
         return callback
 
     def close(self) -> None:
-        """Removes the watches and the listener, and calls no callback any more. Reads answer from the last copy.
+        """Removes the watches and the listener, and calls no callback any more.
 
-        Entries stay, ephemeral ones as long as the session.
+        Reads under Watch() answer from the last copy. Entries stay, ephemeral ones as long as the session.
         """
         self._client.check_process()
         self._teller.close()
