@@ -14,14 +14,16 @@ import argparse
 import logging
 import random
 import sys
-import threading
 import time
+from contextlib import ExitStack
+from queue import SimpleQueue
 
 from kazoo.client import KazooClient, KazooState
 from rich.console import Console
 
 from parkazoo.local import LocalCluster, find_java, find_zookeeper
 from tests.faults.network import Network, NetworkError, both_ways
+from tests.faults.stress_state import started
 
 ZOO_CFG = {"tickTime": "2000", "syncLimit": "5"}
 TIMEOUT_S, OTHERS_TIMEOUT_S = 10.0, 30.0  # of the sessions
@@ -38,39 +40,30 @@ def believe(cluster: LocalCluster, network: Network, timeout_s: float, way: str)
     """
     (ensemble,) = cluster.ensembles
     leader, follower = ensemble.leader(), ensemble.followers()[0]
-    other = KazooClient(leader.address, timeout=OTHERS_TIMEOUT_S)
-    client = KazooClient(follower.address, timeout=timeout_s)
-    told = threading.Event()
-    told_s: list[float] = []
+    ways = {
+        "follower mute": [(follower.name, leader.name)],
+        "follower deaf": [(leader.name, follower.name)],
+        "both": both_ways(leader.name, [follower.name]),
+    }
+    told_s: SimpleQueue[float] = SimpleQueue()
 
     def listen(state: str) -> None:
         if state != KazooState.CONNECTED:
-            told_s.append(time.monotonic())
-            told.set()
+            told_s.put(time.monotonic())
 
-    try:
-        other.start()
-        client.start()
+    with ExitStack() as stack:
+        stack.callback(follower.wait_serving)
+        stack.callback(ensemble.wait_quorum)
+        other = started(KazooClient(leader.address, timeout=OTHERS_TIMEOUT_S), stack)
+        client = started(KazooClient(follower.address, timeout=timeout_s), stack)
         client.create(PATH, ephemeral=True)
         client.add_listener(listen)
         time.sleep(timeout_s * random.uniform(*IDLE_SHARES))
-        ways = {
-            "follower mute": [(follower.name, leader.name)],
-            "follower deaf": [(leader.name, follower.name)],
-            "both": both_ways(leader.name, [follower.name]),
-        }
         with network.hushed(ways[way]):
             while other.exists(PATH):
                 time.sleep(POLL_S)
             gone_s = time.monotonic()
-            told.wait()
-        return told_s[0] - gone_s
-    finally:
-        for each in (client, other):
-            each.stop()
-            each.close()
-        ensemble.wait_quorum()
-        follower.wait_serving()
+            return told_s.get() - gone_s
 
 
 def main() -> int:

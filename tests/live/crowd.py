@@ -76,10 +76,15 @@ class Crowd:
         return min(times, default=float("inf")) - since_s
 
     def wait_back(self, broke_s: float) -> None:
-        """Wait until all have been SUSPENDED, and are CONNECTED."""
+        """Wait until all have been SUSPENDED, and are CONNECTED; both are noted then."""
         numbers = range(len(self.clients))
         wait_until(lambda: all(self.told_s(n, SUSPENDED, broke_s) < LONG_S for n in numbers), "suspended", LONG_S)
-        wait_until(lambda: all(client.connected for client in self.clients), "connected again", LONG_S)
+        wait_until(lambda: all(self._is_back(n, broke_s) for n in numbers), "connected again", LONG_S)
+
+    def _is_back(self, number: int, broke_s: float) -> bool:
+        """Whether it is CONNECTED, and that is noted: a note may come after the state itself."""
+        suspended_s = broke_s + self.told_s(number, SUSPENDED, broke_s)
+        return self.clients[number].connected and self.told_s(number, CONNECTED, suspended_s) < LONG_S
 
     def on(self, server: LocalServer) -> list[int]:
         """The clients whose first ensemble's connection leads to that server."""
