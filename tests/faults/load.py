@@ -13,11 +13,13 @@ import random
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import kazoo
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 
@@ -98,6 +100,17 @@ def _interrupt(*_: Any) -> None:
     raise InterruptedCallError
 
 
+def is_hidden_interruption(error: RuntimeError) -> bool:
+    """Whether kazoo waited, the interruption hit Python's Condition before it had its lock again, and the release
+    of that lock has put this error in its place."""
+    if not isinstance(error.__context__, InterruptedCallError):
+        return False
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    while files[-1:] == [threading.__file__]:
+        files.pop()
+    return bool(files) and Path(kazoo.__file__).parent in Path(files[-1]).parents
+
+
 class Worker:
     """One process of a load, as the load sees it.
 
@@ -153,6 +166,11 @@ class Worker:
         except InterruptedCallError:
             self.record("interrupted")
             raise
+        except RuntimeError as error:
+            if not is_hidden_interruption(error):
+                raise
+            self.record("interrupted")
+            raise InterruptedCallError from error
 
     def lift_limit(self) -> None:
         """What is left of the call takes as long as it takes."""
