@@ -1,7 +1,8 @@
 """A process that uses a DistributedDict: ``python -m tests.live.dictionary_user HOSTS PATH POLICY``.
 
 It has a client, and `d`. Each line that it reads is Python. It answers with a line of JSON: what the line has
-shown, and how many requests the process has sent to servers since it began.
+shown, and how many requests the process has sent to servers since it began, but for those that a client makes of
+its own accord, now and then.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from unittest import mock
 
 from parkazoo import ParKazooClient
 from parkazoo.structures import policies
-from parkazoo.wire.member import Member
+from parkazoo.wire.member import OWN_REQUESTS, Member
 
 
 def show(line: str, names: dict[str, Any]) -> str | None:
@@ -35,7 +36,8 @@ def main() -> None:
         names = {"client": client, "path": path, "policy": eval(policy, vars(policies)), **vars(policies)}
         for line in sys.stdin:
             shown = show(line.strip(), names)
-            print(json.dumps([shown, submit.call_count]), flush=True)
+            sent = [call for call in submit.call_args_list if not isinstance(call.args[1], OWN_REQUESTS)]
+            print(json.dumps([shown, len(sent)]), flush=True)
         client.stop()
 
 
