@@ -26,7 +26,7 @@ from parkazoo.protocol.audit_ensemble import audit_ensemble
 from parkazoo.protocol.placement import DONE, ENSEMBLE, Directory
 from parkazoo.protocol.rights import pin_acl
 from tests.live.fsck_case import OURS_AND_MORE, FsckCase, new_mark
-from tests.live.map_case import IDENTITY, free_port, run_command
+from tests.live.map_case import IDENTITY, UNREACHABLE_TIMEOUT_S, free_port, run_command
 from tests.live.world import DEADLINE_S, connected, wait_until
 from tests.where_is import where_is
 
@@ -227,7 +227,7 @@ class UseTest(FsckCase):
 
 class HostileTest(unittest.TestCase):
     def refused(self, pattern: str, *arguments: str) -> None:
-        status, out, err = run_command("fsck", "--timeout", "3", *arguments)
+        status, out, err = run_command("fsck", "--timeout", f"{UNREACHABLE_TIMEOUT_S:g}", *arguments)
         self.assertEqual((status, out), (1, ""))
         self.assertRegex(err, pattern)
         self.assertNotIn("Traceback", err)
@@ -271,7 +271,7 @@ class HostileTest(unittest.TestCase):
                 return audit_ensemble(*arguments)
 
             with mock.patch("parkazoo.admin.walk.audit_ensemble", freeze):
-                self.refused("no answer within 3 s", "--hosts", a, "--auth", identity)
+                self.refused(f"no answer within {UNREACHABLE_TIMEOUT_S:g} s", "--hosts", a, "--auth", identity)
             server.thaw()
 
             def kill(*arguments: Any) -> Any:
@@ -283,7 +283,7 @@ class HostileTest(unittest.TestCase):
                 mock.patch("parkazoo.admin.walk.audit_ensemble", kill),
                 mock.patch("parkazoo.admin.walk.SESSION_TIMEOUT_S", 2.0),  # requests fail again and again
             ):
-                self.refused("no answer within 3 s", "--hosts", a, "--auth", identity)
+                self.refused(f"no answer within {UNREACHABLE_TIMEOUT_S:g} s", "--hosts", a, "--auth", identity)
             self.look_without_b(a, b, identity)
 
     def look_without_b(self, a: str, b: str, identity: str) -> None:
