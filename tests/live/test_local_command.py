@@ -205,7 +205,8 @@ class TestCommand(LocalCase):
         cluster.stop("a2")
         self.assertEqual([each.is_running for each in servers], [True, False, True])
         cluster.start("a2")
-        self.assertEqual([each.state for each in local.status(data)], ["serving"] * 3)
+        # If a2 was the leader, the others may still look for the next one.
+        self.wait(lambda: [each.state for each in local.status(data)] == ["serving"] * 3, "all serve")
         self.assertEqual(local.status(data)[1].pid, servers[1].pid)
         cluster.stop("a")
         self.assertFalse(any(each.is_running for each in servers))

@@ -313,10 +313,11 @@ class SettingsTest(unittest.TestCase):
             self.addCleanup(client.stop)
             client.start(DEADLINE_S)
         told = f"{self.b.address}: closes connections as they come: more than its maxClientCnxns"
-        findings = check_map(self.cluster.hosts, timeout_s=3.0)
+        findings = check_map(self.cluster.hosts, timeout_s=UNREACHABLE_TIMEOUT_S)
         self.assertEqual([(each.ensemble, each.is_warning) for each in findings], [("b", False)], findings)
         self.assertIn(f"cannot be reached: {told}", findings[0].problem)
-        status, out, _ = run_command("status", "--hosts", self.cluster.hosts, "--timeout", "3")
+        limit = f"--timeout={UNREACHABLE_TIMEOUT_S:g}"
+        status, out, _ = run_command("status", "--hosts", self.cluster.hosts, limit)
         self.assertEqual(status, 1)
         self.assertIn("closes connections as they come: more than its maxClientCnxns", " ".join(out.split()))
 

@@ -293,7 +293,7 @@ class FewerTest(CopiesCase):
         self.assertEqual([dump(client) for client in self.plain], before)
         closed_port = f"127.0.0.1:{free_port()}"
         self.publish(self.epoch(1, b=self.both, c=closed_port))
-        err = error_of(*self.command, "--dry-run", "--timeout", "2")
+        err = error_of(*self.command, "--dry-run", f"--timeout={UNREACHABLE_TIMEOUT_S:g}")
         self.assertRegex(err, f"(?s)the map would not be changed: .*ensemble c: {closed_port}: Connection refused")
 
     def test_on_a_terminal_it_asks(self) -> None:
