@@ -75,6 +75,7 @@ class TestChanges(DictionaryTest):
         for number in range(5):
             other["x"] = number
             self.becomes(mine, {"x": number})
+            wait_until(lambda: told, "the first is told")
         self.assertEqual(told, [("x", None, 0, 0)])
         is_over.set()
         wait_until(lambda: told[1:] == [("x", 0, 4, 4)], f"told: {told}")
@@ -198,6 +199,7 @@ class TestDirectory(DictionaryTest):
             for number in range(3):
                 other.update(x=number, y=number)
                 self.becomes(mine, {"x": number, "y": number})
+                wait_until(lambda told=told, number=number: told[-1][2] == number, "it is told")
                 self.client.delete(path, recursive=True)
                 self.becomes(mine, {})
             wait_until(lambda told=told: told[-1][2:] == (None, None), "the last is told")
