@@ -86,6 +86,7 @@ class TestWorkers(CallsTest):
 
     def test_no_thread(self) -> None:
         for error in (RuntimeError("can't start new thread"), MemoryError()):
+            self.workers = Workers("test")  # without the idle thread of the one before
             with no_threads(error), self.assertLogs(workers_module.log, "WARNING") as logs:
                 self.workers.run(self.call(1))
                 self.workers.run(self.call(2))

@@ -297,7 +297,8 @@ class TestIdentity(SessionTest):
                     )
                 self.assertNotEqual(client.client_id[0], old[0])
                 self.assertEqual(seen[-2:], [LOST, CONNECTED])
-                self.assertIn([*seen], ([LOST, CONNECTED], [SUSPENDED, LOST, CONNECTED]))
+                # It may have taken its session back from the thief, and lost it to him again.
+                self.assertLessEqual({*seen[:-2]}, {SUSPENDED, CONNECTED})
                 for path in znodes:
                     client.create(path, ephemeral=True)
                     self.assertEqual(client.exists(path).ephemeralOwner, client.client_id[0])

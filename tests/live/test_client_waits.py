@@ -368,13 +368,13 @@ class TestWaits(Waits, LiveTest):
                 client.exists(self.path, Seen())
                 lost = [ConnectionLoss()]
 
-                def look(client: Any = client, lost: Any = lost) -> Any:
+                def look(client: Any = client, lost: Any = lost) -> None:
                     if lost:
                         raise lost.pop()
-                    return client.exists(f"{self.path}/none")
+                    client.exists(self.path)  # on the ensemble of the watch, whose loss ends the pause
 
                 outcome = Outcome(client, partial(client.retry, look))
-                wait_until(lambda lost=lost: not lost, "it pauses")
+                wait_until(lambda client=client, lost=lost: not lost and len(client.waits), "it pauses")
                 self.assertEqual(outcome, [])
                 end(client)
                 self.assertEqual(outcome.wait(), [expected])
