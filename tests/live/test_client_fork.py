@@ -24,7 +24,7 @@ from parkazoo.protocol.cluster_map import format_hosts
 from tests.handlers import handler_name, make_handler
 from tests.live.world import DEADLINE_S, LiveTest, Seen, sockets, wait_until
 
-SESSION_TIMEOUT_S = 4
+SHORT_S = 6.0  # a session timeout that a test outlasts
 
 
 def fork() -> int:
@@ -80,9 +80,11 @@ def in_child(test: unittest.TestCase, call: Callable[[], Any]) -> Any:
 
 
 class ForkTest(LiveTest):
+    timeout_s = 10.0
+
     def setUp(self) -> None:
         super().setUp()
-        self.client = self.joined(timeout=SESSION_TIMEOUT_S)
+        self.client = self.joined(timeout=self.timeout_s)
         self.root = self.new_root(self.client)
         self.number = self.client.client_id[0]
         self.states = Seen()
@@ -296,6 +298,8 @@ class TestChild(ForkTest):
 
 
 class TestParent(ForkTest):
+    timeout_s = SHORT_S
+
     def test_a_child_that_lives(self) -> None:
         """It outlasts the session timeout, its garbage is collected: the parent's session is none the worse."""
         ephemeral = self.client.create(f"{self.root}/e", ephemeral=True)
@@ -308,14 +312,14 @@ class TestParent(ForkTest):
                 del client
                 gc.collect()
                 sleep = make_handler().sleep_func
-                sleep(SESSION_TIMEOUT_S * 1.5)  # what is left of the parent's greenlets could ping, or reconnect
+                sleep(self.timeout_s * 1.5)  # what is left of the parent's greenlets could ping, or reconnect
                 os.read(reading, 1)  # until the parent closes its end
             finally:
                 os._exit(0)
         os.close(reading)
         xids = [member._connection._xid for member in self.client.members.values()]
         sleep = self.client.handler.sleep_func
-        sleep(SESSION_TIMEOUT_S * 2)
+        sleep(self.timeout_s * 2)
         self.assertEqual([member._connection._xid for member in self.client.members.values()], xids)
         self.assertEqual(self.client.exists(ephemeral).ephemeralOwner, self.number)
         self.check_parent()
