@@ -7,12 +7,12 @@ from kazoo.protocol.states import KazooState
 from tests.live.test_crowd import RelayedTest
 from tests.live.world import wait_until
 
-MANY = 500
+MANY = 1000
 
 
 class TestMute(RelayedTest):
     def test_suspended_before_the_session_expires(self) -> None:
-        client = self.parkazoo(hosts=self.hosts, timeout=4.0)
+        client = self.parkazoo(hosts=self.hosts, timeout=10.0)
         directory = self.path_on(client, 1, self.new_root(client))
         client.create(f"{directory}/e", ephemeral=True)
         watched = [client.create(f"{directory}/{number}") for number in range(MANY)]
