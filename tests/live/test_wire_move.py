@@ -10,7 +10,7 @@ from unittest import mock
 
 from kazoo.protocol.states import KeeperState
 
-from parkazoo.kazoo_private import CloseInstance, GetData
+from parkazoo.kazoo_private import PING_XID, CloseInstance, GetData
 from parkazoo.protocol.cluster_map import parse_hosts
 from parkazoo.wire import move as move_module
 from tests.fakes.conversation import SESSION, event
@@ -32,6 +32,7 @@ from tests.live.world import DEADLINE_S, Seen, sockets, wait_until
 EXPIRED = KeeperState.EXPIRED_SESSION
 NOWHERE = "127.0.0.1:1"
 MAP, CONFIG = "/parkazoo/map", "/zookeeper/config"
+SHORT_S = 0.2  # for a server that does not answer
 
 
 def answering_later(
@@ -58,7 +59,7 @@ def answering_later(
 class MoveTest(ConnectTest):
     def setUp(self) -> None:
         super().setUp()
-        for name, value in (("MOST_DELAY_S", 0.0), ("LIMIT_S", 0.2)):
+        for name, value in (("MOST_DELAY_S", 0.0), ("LIMIT_S", DEADLINE_S)):
             patch = mock.patch.object(move_module, name, value)
             patch.start()
             self.addCleanup(patch.stop)
@@ -91,7 +92,11 @@ class MoveTest(ConnectTest):
 
     def kinds(self, server: Server) -> list[int]:
         """Of the requests on its first connection, behind the handshake."""
-        return [HEADER.unpack_from(each)[1] for each in server.peers[0].frames[5:]]
+        return [HEADER.unpack_from(each)[1] for each in self.requests(server)]
+
+    def requests(self, server: Server) -> list[bytes]:
+        """Those, without pings."""
+        return [each for each in server.peers[0].frames[5:] if HEADER.unpack_from(each)[0] != PING_XID]
 
 
 class TestMove(MoveTest):
@@ -111,7 +116,7 @@ class TestMove(MoveTest):
         is_asked, may_answer = threading.Event(), threading.Event()
         slow = answering_later(is_asked, may_answer)
         second = self.serve(good)
-        with mock.patch.object(move_module, "LIMIT_S", DEADLINE_S), self.connecting(slow) as member:
+        with self.connecting(slow) as member:
             self.wait_for(CONNECTED)
             results = [self.read(member)]
             is_asked.wait(DEADLINE_S)
@@ -141,7 +146,7 @@ class TestMove(MoveTest):
                 peer.send(reply_to(peer.read()))
 
         second = self.serve(good)
-        with self.connecting(slow) as member:
+        with mock.patch.object(move_module, "LIMIT_S", SHORT_S), self.connecting(slow) as member:
             self.wait_for(CONNECTED)
             first = self.read(member)
             is_asked.wait(DEADLINE_S)
@@ -228,7 +233,7 @@ class TestOwnWatches(MoveTest):
             self.assertEqual([each.path for each in watch.wait()], [CONFIG])
             self.assertFalse(member.has_watches)
             wait_until(lambda: len(self.kinds(self.server)) == 3, "three reads")
-            self.assertEqual([each[-1:] for each in peer.frames[-2:]], [b"\1"] * 2)
+            self.assertEqual([each[-1:] for each in self.requests(self.server)[1:]], [b"\1"] * 2)
 
     def test_in_the_handshake(self) -> None:
         """What has changed by then is read again."""

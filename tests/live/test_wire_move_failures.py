@@ -13,7 +13,7 @@ from parkazoo.kazoo_private import CloseInstance
 from parkazoo.wire import move as move_module
 from tests.fakes.conversation import connect_answer, data_answer
 from tests.live.test_wire_connect import CONNECTED, CONNECTING, HEADER, Peer, good, reply_to, silent
-from tests.live.test_wire_move import NOWHERE, MoveTest, answering_later
+from tests.live.test_wire_move import NOWHERE, SHORT_S, MoveTest, answering_later
 from tests.live.world import DEADLINE_S, Seen, wait_until
 
 
@@ -44,7 +44,8 @@ class TestFailures(MoveTest):
 
         for script in (lambda peer: peer.close(), silent, expired, foreign):
             second = self.serve(script, good)
-            with self.subTest(script), self.connecting(good) as member:
+            limit = mock.patch.object(move_module, "LIMIT_S", SHORT_S)
+            with self.subTest(script), limit, self.connecting(good) as member:
                 self.wait_for(CONNECTED)
                 self.settle(member, second.address)
                 wait_until(lambda second=second: len(second.peers) > 1, "the next attempt")
@@ -81,7 +82,7 @@ class TestFailures(MoveTest):
                 peer.send(reply_to(peer.read()))
 
         second, third = self.serve(slow), self.serve(good)
-        with mock.patch.object(move_module, "LIMIT_S", DEADLINE_S), self.connecting(good) as member:
+        with self.connecting(good) as member:
             self.wait_for(CONNECTED)
             self.settle(member, second.address)
             is_asked.wait(DEADLINE_S)
@@ -110,8 +111,7 @@ class TestFailures(MoveTest):
     def test_its_server_ends_meanwhile(self) -> None:
         """What waits fails as what was sent does, and the client hears of it."""
         second, told = self.serve(silent), []
-        limit = mock.patch.object(move_module, "LIMIT_S", DEADLINE_S)
-        with limit, self.connecting(good, good, timeout=DEADLINE_S) as member:
+        with self.connecting(good, good, timeout=DEADLINE_S) as member:
             self.wait_for(CONNECTED)
             self.settle(member, second.address)
             wait_until(lambda: second.peers and second.peers[0].frames, "the new server is asked")
@@ -150,7 +150,7 @@ class TestFailures(MoveTest):
                 peer.send(reply_to(peer.read()))
 
         second = self.serve(slow)
-        with mock.patch.object(move_module, "LIMIT_S", DEADLINE_S), self.connecting(good) as member:
+        with self.connecting(good) as member:
             self.wait_for(CONNECTED)
             self.settle(member, second.address)
             is_asked.wait(DEADLINE_S)
@@ -164,8 +164,7 @@ class TestFailures(MoveTest):
         for watch in (None, Seen()):
             is_asked, may_answer = threading.Event(), threading.Event()
             slow, second = answering_later(is_asked, may_answer, 1), self.serve(good)
-            limit = mock.patch.object(move_module, "LIMIT_S", DEADLINE_S)
-            with self.subTest(watch=watch), limit, self.connecting(slow) as member:
+            with self.subTest(watch=watch), self.connecting(slow) as member:
                 self.wait_for(CONNECTED)
                 self.read(member, watch)
                 self.read(member)
@@ -181,8 +180,7 @@ class TestFailures(MoveTest):
     def test_left_in_between(self) -> None:
         """The client stops without a word to the servers."""
         second = self.serve(silent)
-        limit = mock.patch.object(move_module, "LIMIT_S", DEADLINE_S)
-        with limit, self.connecting(good, timeout=DEADLINE_S) as member:
+        with self.connecting(good, timeout=DEADLINE_S) as member:
             self.wait_for(CONNECTED)
             self.settle(member, second.address)
             wait_until(lambda: second.peers and second.peers[0].frames, "the new server is asked")
@@ -195,7 +193,6 @@ class TestFailures(MoveTest):
         slow, second, watch = answering_later(is_asked, may_answer), self.serve(good), Seen()
         there = {("127.0.0.1", second.port): 1.0}
         with (
-            mock.patch.object(move_module, "LIMIT_S", DEADLINE_S),
             mock.patch.object(move_module, "spread", lambda server, old, new: there),
             self.connecting(slow) as member,
         ):
