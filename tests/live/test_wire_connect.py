@@ -297,7 +297,10 @@ class TestHandshake(ConnectTest):
 
         with self.connecting(script, timeout=SHORT_S) as member:
             self.wait_attempts(member, 2, "no answer to the registration of the session within 0.3 s")
-            wait_until(lambda: len(self.server.peers[0].frames) == 6, "the end of the session that is not wanted")
+            wait_until(
+                lambda: any(len(peer.frames) == 6 for peer in self.server.peers),
+                "the end of the session that is not wanted",
+            )
 
     def test_the_registration_is_proof_too(self) -> None:
         """That the server hears this client: not as of Connect alone."""
@@ -328,7 +331,7 @@ class TestHandshake(ConnectTest):
 
         with self.connecting(script, good, timeout=SHORT_S) as member:
             self.check_good(member)
-            self.assertEqual(len(self.server.peers), 2)
+            self.assertGreater(len(self.server.peers), 1)
 
     def test_closes(self) -> None:
         def script(peer: Peer) -> None:
