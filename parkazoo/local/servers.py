@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import signal
 import socket
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 from parkazoo.local.addresses import HOST, ServerPorts
 from parkazoo.local.cluster_error import LocalClusterError
-from parkazoo.local.four_letter_words import WORD_TIMEOUT_S, Role, role_of
+from parkazoo.local.four_letter_words import WORD_TIMEOUT_S, Role, four_letter_word, role_of
 from parkazoo.local.supervisor import Channel
 from parkazoo.local.waiting import POLL_S, wait_until
 
@@ -169,9 +170,20 @@ class LocalServer:
         """Whether one of the server's ports was taken by another program before it could listen there."""
         return TAKEN.search(self.log_tail(1000)) is not None
 
+    def is_another(self) -> bool:
+        """Whether another server answers at the address: it had the port first, and this one ends for that."""
+        found = re.search(r"^dataDir=(.*)$", four_letter_word(self.address, "conf"), re.MULTILINE)
+        own = self.data.resolve() / "data" / "version-2"
+        return found is not None and _in_ascii(found[1]) != _in_ascii(own)
+
     def signal(self, number: signal.Signals) -> None:
         """Send the process a signal."""
         self._supervisor.ask("send", self.pid, int(number))
+
+
+def _in_ascii(path: str | Path) -> str:
+    """A path without what a JVM may show as question marks."""
+    return re.sub(r"[^ -~]|\?", "", os.path.normpath(path))
 
 
 class LocalEnsemble:
@@ -283,4 +295,4 @@ def wait_all_serving(ensemble: LocalEnsemble, deadline: float) -> bool:
             for server in ensemble.servers:
                 server.wait_serving(0)
         time.sleep(POLL_S)
-    return True
+    return not any(server.is_another() for server in ensemble.servers)

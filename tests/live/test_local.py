@@ -297,3 +297,12 @@ class TestPorts(LocalCase):
                 self.assertNotIn(str(first[0]), cluster.hosts)
                 cluster.ensembles[0].wait_quorum()
                 cluster.stop()
+
+    def test_port_taken_by_the_server_of_another_cluster(self) -> None:
+        """It answers before the own one has tried to listen."""
+        other = self.cluster()
+        (port,) = (server.port for server in other.ensembles[0].servers)
+        with mock.patch("parkazoo.local.addresses.free_ports", side_effect=[[port], free_ports(1)]):
+            cluster = self.cluster()
+        self.assertNotEqual(cluster.hosts, other.hosts)
+        self.assertTrue(cluster.ensembles[0].servers[0].is_running)
