@@ -46,7 +46,7 @@ from tests.live.map_case import (
     wipe,
 )
 from tests.live.test_map_raise import RaiseCase
-from tests.live.world import DEADLINE_S, LiveTest, connected, wait_until
+from tests.live.world import DEADLINE_S, LiveTest, connected, end_session, wait_until
 
 CROWD = 110  # `cons` has more than 8,192 bytes then
 CRASH = mock.Mock(side_effect=CrashError)
@@ -125,9 +125,7 @@ class WaitTest(RaiseCase):
     def end_session(self, client: AdminClient) -> None:
         """As if it had expired; the client has another one when this returns."""
         before = client.zk.client_id
-        with contextlib.closing(KazooClient(client.hosts, client_id=before)) as other:
-            other.start(30)
-            other.stop()
+        end_session(before, client.hosts)
         wait_until(lambda: client.zk.client_id not in {None, before}, "another session")
 
     def test_a_damaged_registration(self) -> None:
@@ -254,7 +252,7 @@ class CommandTest(RaiseCase):
 
     def test_a_dry_run(self) -> None:
         grow = ("grow", "--ensemble", f"b={self.b}", "--dry-run")
-        client, _ = self.client()
+        self.client()
         end = self.stay_behind()
         behind = "0xabc on web7, pid 4711, since 2026-11-20T10:00:00Z: on a it says map 1"
         code, out, _ = self.run_on_a(*grow)
@@ -263,7 +261,7 @@ class CommandTest(RaiseCase):
         self.assertEqual(read_map(self.a), self.map)
         with contextlib.suppress(CrashError):
             self.rise("b", on_wait=CRASH)
-        self.follows(client, read_map(self.a))
+        wait_until(lambda: {each.map for each in list_clients(self.a).clients} == {1, 3}, "it is registered so")
         self.assertRegex(
             self.run_on_a(*grow)[1],
             f"(?s)would publish map 4 .*map 5 .*clients, for which it would wait: 2\n.*{behind}.*says map 3",
@@ -368,7 +366,11 @@ class UnregisteredTest(LiveTest):
         with self.assertRaisesRegex(ClusterMapError, "^the map is not changed: 4 sessions are not registered"):
             grow_map(self.hosts["a"], {"c": self.hosts["c"]})
         change_hosts(self.hosts["a"], {"b": other_spelling(self.hosts["b"])})
-        wait_until(lambda: len(list_clients(self.hosts["a"]).clients) == 2, "they are registered")
+
+        def sessions() -> list[set[str]]:
+            return [{*each.sessions} for each in list_clients(self.hosts["a"]).clients]
+
+        wait_until(lambda: sessions() == [{"a", "b"}] * 2, "they are registered on both")
         self.assertEqual(grow_map(self.hosts["a"], {"c": self.hosts["c"]}).form, Form.GROWN)
         found = list_clients(self.hosts["a"]).clients
         self.assertEqual({each.client for each in found}, {format_session(each.client_id[0]) for each in clients})
