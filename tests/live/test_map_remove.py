@@ -30,7 +30,7 @@ from parkazoo.protocol.placement import CLIENTS, MIRRORS
 from tests.live.copies_case import CrashError
 from tests.live.grow_case import GrowCase, crash_after, end_at_sleep
 from tests.live.map_case import IDENTITY, error_of, output_of, run_command, wipe
-from tests.live.world import wait_until
+from tests.live.world import DEADLINE_S, wait_until
 
 ON_C = Rule("/c", ("c",))
 
@@ -301,7 +301,7 @@ class AfterwardsTest(RemoveCase):
             ("map", "epochs"),
             ("map", "log"),
             ("clients",),
-            ("ready",),
+            ("ready", f"--timeout={DEADLINE_S:g}"),
             ("where", "/d"),
         ):
             with self.subTest(command):
