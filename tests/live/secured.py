@@ -124,4 +124,6 @@ class SecuredTest(unittest.TestCase):
 
     def expire(self, client: ParKazooClient, ensemble: str, hosts: str, **options: Any) -> None:
         """End the client's session on one ensemble behind its back."""
-        end_session(client.members[ensemble].client_id, hosts, **options)
+        member = client.members[ensemble]
+        session = wait_until(lambda: member.client_id, "its session, which another client may have taken")
+        end_session(session, hosts, **options)

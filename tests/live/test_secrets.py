@@ -119,7 +119,7 @@ class TestSecrets(SecuredTest):
         """And take down the passwords of its sessions."""
         self.show(client, *client.members.values(), client.cluster_map, client._connection, client._session)
         for member in client.members.values():
-            password = member.client_id[1]
+            _, password = wait_until(lambda m=member: m.client_id, "its session")
             self.secrets |= {password.hex(), str(password)[2:-1]}
 
     def show_command(self, *arguments: str, **environment: str) -> int:

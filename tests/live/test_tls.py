@@ -169,8 +169,9 @@ class TestWorks(TlsTest):
         configure({self.servers["b"]: {}})
         wait_until(lambda: KazooState.SUSPENDED in states and client.connected, "connected again")
         self.assertIsNotNone(client.exists("/life/e"))
-        resumed = self.client(client_id=client.client_id)
-        self.assertEqual(resumed.exists("/life/e").ephemeralOwner, resumed.client_id[0])
+        session = client.client_id
+        resumed = self.client(client_id=session)  # from now on each takes the session from the other
+        self.assertEqual(resumed.retry(resumed.exists, "/life/e").ephemeralOwner, session[0])
         self.expire(resumed, "c", self.hosts["c"], **self.options)
         wait_until(lambda: not client.exists("/life/e") if client.connected else False, "the session's end")
 
