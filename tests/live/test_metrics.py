@@ -144,17 +144,17 @@ class TestScraped(LiveTest):
         self.prometheus = entered(self, PrometheusServer(example(0, changes, "yaml")))
 
     def wait_for(self, expected: Any, query: str, *labels: str) -> None:
-        """Wait until Prometheus has scraped these values."""
+        """Wait until Prometheus has scraped these values, or what a function returns by then."""
         found: list[Any] = []
 
         def is_as_expected() -> bool:
-            found[:] = [self.prometheus.values(query, *labels)]
-            return bool(found[0] == expected)
+            found[:] = self.prometheus.values(query, *labels), expected() if callable(expected) else expected
+            return bool(found[0] == found[1])
 
         try:
             wait_until(is_as_expected, query)
         except AssertionError:
-            self.assertEqual(found[0], expected, query)
+            self.assertEqual(*found, query)
 
     def counted(self, field: str) -> dict[tuple[str, ...], float]:
         """What the program's client has counted, by the labels."""
@@ -163,16 +163,21 @@ class TestScraped(LiveTest):
 
     def check_totals(self) -> None:
         """What is counted is scraped."""
-        requests = self.counted("requests")
         labels = "ensemble", "operation", "outcome"
-        self.wait_for(requests, "parkazoo_requests_total > 0", *labels)
-        by_kind: Counter[tuple[str, ...]] = Counter()
-        for (*kind, _), number in requests.items():
-            by_kind[tuple(kind)] += int(number)
-        self.wait_for(by_kind, "parkazoo_request_duration_seconds_count", "ensemble", "operation")
+        self.wait_for(lambda: self.counted("requests"), "parkazoo_requests_total > 0", *labels)
+        self.wait_for(self.by_kind, "parkazoo_request_duration_seconds_count", "ensemble", "operation")
         for field in ("connections_lost", "sessions_expired", "watch_events"):
-            expected = {(name,): 0.0 for name in self.names} | self.counted(field)
-            self.wait_for(expected, f"parkazoo_{field}_total", "ensemble")
+            none = {(name,): 0.0 for name in self.names}
+            self.wait_for(
+                lambda none=none, field=field: none | self.counted(field), f"parkazoo_{field}_total", "ensemble"
+            )
+
+    def by_kind(self) -> Counter[tuple[str, ...]]:
+        """The requests that it has counted, however they ended."""
+        found: Counter[tuple[str, ...]] = Counter()
+        for (*kind, _), number in self.counted("requests").items():
+            found[tuple(kind)] += int(number)
+        return found
 
     def test_what_the_program_did(self) -> None:
         self.do(f"[zk.retry(zk.get, '/metrics', repr if not n else None) for n in range({READS})]")
