@@ -27,7 +27,7 @@ TITLES = {
     CHILDREN: "The children's ensemble is away",
     OTHER: "Another one is away",
 }
-TIMEOUT_S = 4.0
+TIMEOUT_S = 8.0  # a machine that stands still for half of it ends no session
 QUIET_S = 1.5 * TIMEOUT_S
 Client = ParKazooClient
 
