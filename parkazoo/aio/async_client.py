@@ -8,8 +8,7 @@ import logging
 import os
 import sys
 import warnings
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -34,6 +33,7 @@ from parkazoo.aio.async_newer_calls import AsyncNewerCalls
 from parkazoo.aio.async_recipes import AsyncRecipes
 from parkazoo.aio.asyncio_loop import AsyncioLoop
 from parkazoo.aio.asyncio_runtime import AsyncioRuntime
+from parkazoo.aio.client_states import ClientStates
 from parkazoo.aio.ending import Ending
 from parkazoo.aio.future_reply import FutureReply
 from parkazoo.compat.monitor import make_monitor
@@ -392,36 +392,12 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites, AsyncShar
         """Removes a listener, if it is one."""
         self._listeners.pop(listener, None)
 
-    async def states(self) -> AsyncIterator[str]:
-        """Yields the client's KazooState, and each later one; none is left out. It ends when the client stops.
+    def states(self) -> ClientStates:
+        """Returns the client's KazooState, and each later one; none is left out. It ends when the client stops.
 
-        :raises ConnectionClosedError: it does not run.
+        ``async for state in zk.states()``. See :class:`ClientStates`.
         """
-        if self._loop is None:
-            raise ConnectionClosedError("the client does not run")
-        seen: deque[str | None] = deque([self.state])
-        has_come = asyncio.Event()
-
-        def note(state: str | None) -> None:
-            seen.append(state)
-            has_come.set()
-
-        if self.client_state in FINAL_STATES:
-            note(None)
-        self.add_listener(note)
-        self._ends[note] = None
-        try:
-            while True:
-                while seen:
-                    state = seen.popleft()
-                    if state is None:
-                        return
-                    yield state
-                has_come.clear()
-                await has_come.wait()
-        finally:
-            self.remove_listener(note)
-            self._ends.pop(note, None)
+        return ClientStates(self)
 
     def _change(self, state: str, ensemble: str = "") -> None:
         """As with kazoo, it stays LOST until there is a connection again.

@@ -274,6 +274,28 @@ class TestOwn(StatesCase):
         self.assertEqual([state async for state in states], [LOST, CONNECTED, LOST])
         self.assertEqual((heard, self.zk._ends), ([LOST, CONNECTED, LOST], {}))
 
+    async def test_cancelled(self) -> None:
+        """Nothing is lost, and it goes on."""
+        states = self.zk.states()
+        self.assertEqual(await following(states), CONNECTED)
+        task = asyncio.create_task(anext(states))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait([task])
+        await self.zk.stop()
+        self.assertEqual([state async for state in states], [LOST])
+
+    async def test_closed_while_another_task_waits(self) -> None:
+        states = self.zk.states()
+        self.assertEqual(await following(states), CONNECTED)
+        task = asyncio.create_task(anext(states, None))
+        await asyncio.sleep(0.01)
+        await states.aclose()
+        self.assertIsNone(await asyncio.wait_for(task, DEADLINE_S))
+        self.assertEqual((self.zk._listeners, self.zk._ends), ({}, {}))
+        with self.assertRaises(StopAsyncIteration):
+            await anext(states)
+
     async def test_one_that_is_left(self) -> None:
         async for state in self.zk.states():
             self.assertEqual(state, CONNECTED)
