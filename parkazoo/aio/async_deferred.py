@@ -355,13 +355,6 @@ class AsyncDefersWrites(Tending):
         if not self._deferred:
             self._own_operations = None
 
-    def verify_here(self) -> None:
-        """
-        :raises RuntimeError: the client runs on another loop.
-        """
-        if self._loop is not None and asyncio.get_running_loop() is not self._loop:
-            raise RuntimeError("the client runs on another event loop, and only that may use it")
-
     def new_future(self) -> asyncio.Future[Any]:
         """
         :raises RuntimeError: the client runs on another loop.

@@ -85,6 +85,13 @@ class Tending(AsyncCalls):
         finally:
             self._changes.discard(change)
 
+    def verify_here(self) -> None:
+        """
+        :raises RuntimeError: the client runs on another loop.
+        """
+        if self._loop is not None and asyncio.get_running_loop() is not self._loop:
+            raise RuntimeError("the client runs on another event loop, and only that may use it")
+
     def own(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T] | None:
         """Has work done that goes on when its caller is cancelled. It ends with the session at the latest.
 
@@ -93,6 +100,11 @@ class Tending(AsyncCalls):
         if self._loop is None or self._loop.is_closed():
             work.close()
             return None
+        try:
+            self.verify_here()
+        except RuntimeError:
+            work.close()
+            raise
         task = self._loop.create_task(work)
         self._cleanups.add(task)
         task.add_done_callback(self._cleanups.discard)

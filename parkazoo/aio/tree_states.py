@@ -24,6 +24,7 @@ class TreeStates:
     """
 
     def __init__(self, client: Tending, path: str) -> None:
+        self._client = client
         self._reads = TreeReads(client, path, later, forgetting(client), self._note, ends_with_client=True)
         self._has_changed = asyncio.Event()
         self._has_begun = False
@@ -50,6 +51,7 @@ class TreeStates:
         :raises NoAuthError: the first znode may not be read.
         """
         if not (self._has_begun or self._has_ended):
+            self._client.verify_here()
             self._has_begun = True
             self._reads.begin()
         while True:

@@ -460,6 +460,34 @@ class TestLoops(unittest.TestCase):
 
         asyncio.run(main())
 
+    def test_recipes_of_another_loop(self) -> None:
+        """Nothing is done there."""
+
+        async def main() -> None:
+            async with Ensembles() as cluster, aio_case.ParKazooClient(cluster.hosts) as zk:
+                lock, party, queue = zk.Lock("/lock"), zk.Party("/party"), zk.Queue("/queue")
+                barrier, entries = zk.DoubleBarrier("/barrier", 1), zk.LockingQueue("/entries")
+                partitioner = zk.SetPartitioner("/work", ["a"], time_boundary=0)
+                await queue.put(b"1")
+                await entries.put(b"2")
+                for hold in (lock.acquire, party.join, entries.get, barrier.enter, partitioner.wait_for_acquire):
+                    await hold()
+                calls: list[Any] = [lock.acquire, lock.release, party.leave, queue.get, entries.consume]
+                calls += [barrier.leave, partitioner.wait_for_release, partitioner.release_set, partitioner.finish]
+                calls += [partial(anext, zk.states()), partial(anext, zk.watch_tree("/"))]
+                for call in calls:
+                    with self.subTest(call), self.assertRaisesRegex(RuntimeError, "another event loop"):
+                        await asyncio.to_thread(asyncio.run, awaited(call))
+                self.assertTrue(lock.is_acquired and party.participating and barrier.participating)
+                self.assertEqual((await queue.get(), await entries.consume(), [*partitioner]), (b"1", True, ["a"]))
+                self.assertTrue(await lock.release())
+
+        async def awaited(call: Any) -> Any:
+            async with asyncio.timeout(DEADLINE_S):
+                return await call()
+
+        asyncio.run(main())
+
     def test_without_a_loop(self) -> None:
         with self.assertRaisesRegex(RuntimeError, "no running event loop"):
             self.zk.get_async("/")

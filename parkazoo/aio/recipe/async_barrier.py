@@ -127,6 +127,7 @@ class AsyncDoubleBarrier:
 
         :raises ConnectionClosedError: the client was stopped.
         """
+        self.client.verify_here()
         if not self.participating or self._entry is None:
             return
         entry, self._entry = self._entry, None

@@ -118,6 +118,7 @@ class AsyncLockingQueue:
         return await self._give_back(is_consumed=False)
 
     async def _give_back(self, is_consumed: bool) -> bool:
+        self.client.verify_here()
         held, self._held = self._held, None
         return held is not None and bool(await self.client.finish(self._end(held, is_consumed)))
 

@@ -120,6 +120,7 @@ class AsyncSetPartitioner(Generic[ItemT]):
         :raises ConnectionClosedError: the client was stopped before.
         :raises: what `partition_func` raises; then the state is FAILURE.
         """
+        self.client.verify_here()
         await self._turns.take()
         try:
             if self.allocating:
@@ -200,6 +201,7 @@ class AsyncSetPartitioner(Generic[ItemT]):
 
     async def wait_for_release(self) -> None:
         """Waits while the state is ACQUIRED."""
+        self.client.verify_here()
         while self.acquired:
             self.state_change_event.clear()
             await self.state_change_event.wait()
@@ -208,6 +210,7 @@ class AsyncSetPartitioner(Generic[ItemT]):
         """Releases the items, if it has any; the state is ALLOCATING then. If it is cancelled, the release goes on
         by itself.
         """
+        self.client.verify_here()
         if self.failed or self.allocating:  # then a wait_for_acquire has the locks
             return
         self._set_state(PartitionState.ALLOCATING)
@@ -215,6 +218,7 @@ class AsyncSetPartitioner(Generic[ItemT]):
 
     async def finish(self) -> None:
         """Releases the items, and leaves the party. If it is cancelled, it goes on by itself."""
+        self.client.verify_here()
         self._has_finished = True
         self.client.losses.discard(self._fail)
         if not self.failed:

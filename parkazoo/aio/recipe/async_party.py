@@ -91,6 +91,7 @@ class AsyncParty:
 
         :returns: whether this was a member until now.
         """
+        self.client.verify_here()
         if self._turns.is_taken:
             return bool(await self.client.finish(self._leave_behind()))
         own, self._own = self._own, None

@@ -104,6 +104,7 @@ class Possession:
         :returns: whether it was acquired.
         :raises ConnectionClosedError: the client was stopped.
         """
+        self.client.verify_here()
         if self._turns.is_taken and not blocking:
             return False
         await self._turns.take()
@@ -150,6 +151,7 @@ class Possession:
 
         :returns: whether it was held until now: its znode was there, and its session.
         """
+        self.client.verify_here()
         held = self._give_up()
         return held is not None and bool(await self.client.finish(held.withdraw()))
 
