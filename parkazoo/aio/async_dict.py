@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple
 from weakref import WeakSet
@@ -333,7 +334,8 @@ class Changes:
 
     def end(self, why: Exception) -> None:
         self._end = why
-        self._has_come.set()
+        with suppress(RuntimeError):  # who waits for it has a loop that is closed
+            self._has_come.set()
 
     def __aiter__(self) -> Changes:
         return self

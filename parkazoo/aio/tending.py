@@ -96,6 +96,7 @@ class Tending(AsyncCalls):
         """Has work done that goes on when its caller is cancelled. It ends with the session at the latest.
 
         :returns: None if the client does not run: then there is nothing to do.
+        :raises RuntimeError: the client runs on another loop.
         """
         if self._loop is None or self._loop.is_closed():
             work.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -67,7 +68,8 @@ class TreeStates:
 
     def _note(self) -> None:
         self._reads.take_changes()
-        self._has_changed.set()
+        with suppress(RuntimeError):  # who waits for it has a loop that is closed
+            self._has_changed.set()
 
 
 def later(delay_s: float, call: Callable[[], None]) -> asyncio.TimerHandle:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -100,4 +101,5 @@ class ZnodeStates(Generic[T]):
 
     @outlasting
     def _note(self, event: WatchedEvent) -> None:
-        self._is_due.set()
+        with suppress(RuntimeError):  # who waits for it has a loop that is closed
+            self._is_due.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import runpy
 import shutil
 import socket
@@ -542,6 +543,16 @@ class TestClosedLoop(LoopsCase):
             await partitioner.wait_for_acquire()
             await partitioner.wait_for_release()
 
+        async def follow(states: Any) -> None:
+            async with states as following:
+                async for _ in following:
+                    pass
+
+        async def follow_changes() -> None:
+            async with zk.DistributedDict("/d") as shared:
+                async for _ in shared.changes():
+                    pass
+
         def leave(work: Any) -> None:
             tasks.append(loop.create_task(work))
             tasks[-1]._log_destroy_pending = False
@@ -551,7 +562,12 @@ class TestClosedLoop(LoopsCase):
             leave(hold())
             leave(divide())
             leave(zk.changed(LONG_S))
+            leave(zk.Lock("/held").acquire())
+            for states in (zk.watch_data("/"), zk.watch_tree("/held"), contextlib.aclosing(zk.states())):
+                leave(follow(states))
+            leave(follow_changes())
             await until(lambda: partitioner.acquired and len(zk.losses) == 2, "both are held")
+            await until(lambda: len(zk._ends) == 2, "all follow")
             leave(zk.listings.read("/free"))
             await asyncio.sleep(0)
             loop.stop()
@@ -566,7 +582,8 @@ class TestClosedLoop(LoopsCase):
         leave(begin())
         loop.run_forever()
         loop.close()
-        asyncio.run(go_on())
+        with self.assertNoLogs("parkazoo", "ERROR"):
+            asyncio.run(go_on())
         self.assertEqual(mistakes, [])
 
 

@@ -72,7 +72,7 @@ class Sight:
         self.told += (event.type,)
         if is_first:
             self.on_change()
-        if not self._change.done():
+        if not (self._change.done() or self._change.get_loop().is_closed()):
             self._change.set_result(None)
 
     async def read(self, read: Callable[[str, Watch], asyncio.Future[T]], path: str) -> T:
