@@ -430,7 +430,7 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites, AsyncShar
                 try:
                     if listener(state) is True:
                         self.remove_listener(listener)
-                except Exception:
+                except (Exception, asyncio.CancelledError):
                     self.logger.exception("Error in connection state listener")
 
     # ---- requests --------------------------------------------------------------------------------

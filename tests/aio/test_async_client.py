@@ -319,11 +319,15 @@ class TestStates(AioCase):
         def wrong(state: str) -> None:
             raise LookupError
 
+        def cancelled(state: str) -> None:
+            raise asyncio.CancelledError
+
         async def coroutine(state: str) -> None:
             raise AssertionError
 
-        zk.add_listener(once)
         zk.add_listener(wrong)
+        zk.add_listener(cancelled)
+        zk.add_listener(once)
         with self.assertRaises(ConfigurationError):
             zk.add_listener(7)  # type: ignore[arg-type]  # a user's mistake
         with self.assertRaisesRegex(TypeError, "coroutine"):

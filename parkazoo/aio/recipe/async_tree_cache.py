@@ -40,7 +40,7 @@ class AsyncTreeCache:
         self._reads = TreeReads(client, path, later, forgetting(client), self._publish_all, ends_with_client=False)
         self.path: str = self._reads.path
         self._listeners: list[Callable[[Any], object]] = []
-        self._fault_listeners: list[Callable[[Exception], object]] = []
+        self._fault_listeners: list[Callable[[Any], object]] = []
         self._has_started = False
         self._has_closed = False
 
@@ -140,10 +140,10 @@ class AsyncTreeCache:
     def _call(self, listener: Callable[[Any], object], event: Any) -> None:
         try:
             listener(event)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             self._fail(error)
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: BaseException) -> None:
         try:
             for listener in self._fault_listeners:
                 listener(error)
