@@ -165,12 +165,12 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites, AsyncShar
 
     # ---- the session -----------------------------------------------------------------------------
 
-    async def start(self, timeout: float = 15) -> None:
+    async def start(self, timeout: float | None = 15) -> None:
         """Connects to the first ensemble that answers, and reads the cluster map there.
 
         After an error nothing keeps running; nor if it is cancelled.
 
-        :param timeout: seconds to wait.
+        :param timeout: seconds to wait; None: for ever.
         :raises ClusterMapError: the map is missing, damaged, of a newer format, or does not fit the servers; at
             once.
         :raises AuthFailedError: the servers refuse the credentials.
@@ -249,15 +249,14 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites, AsyncShar
         self._session.begin()
         return self._session
 
-    async def _settle(self, timeout_s: float) -> None:
+    async def _settle(self, timeout_s: float | None) -> None:
         """Wait until it is connected, or will not be."""
-        deadline_s = asyncio.get_running_loop().time() + timeout_s
-        while self.client_state == UNSETTLED:
-            rest_s = deadline_s - asyncio.get_running_loop().time()
-            if not await self.changed(max(0.0, rest_s)):
-                return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self.client_state == UNSETTLED:
+                    await self.changed(None)
 
-    def _failure(self, session: Session[Member], timeout_s: float) -> Exception:
+    def _failure(self, session: Session[Member], timeout_s: float | None) -> Exception:
         """Why it is not connected."""
         if session.failure is not None:
             return session.failure

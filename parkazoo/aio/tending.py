@@ -76,7 +76,7 @@ class Tending(AsyncCalls):
         for tell in list(self.losses):
             tell()
 
-    async def changed(self, timeout_s: float) -> bool:
+    async def changed(self, timeout_s: float | None) -> bool:
         """Whether the session changes within that time."""
         change = self._new_future()
         self._changes.add(change)

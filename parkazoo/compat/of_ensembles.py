@@ -9,7 +9,7 @@ from kazoo.protocol.states import KazooState
 
 from parkazoo.compat.tally import ClientTally
 from parkazoo.monitoring import Counters
-from parkazoo.protocol.asking import prefixed
+from parkazoo.protocol.asking import check_path, prefixed
 from parkazoo.protocol.cluster_map import FIRST
 from parkazoo.protocol.states import kazoo_state
 
@@ -57,6 +57,7 @@ def ensemble_of(session: Any, chroot: str, path: str, for_watch: bool = False) -
 
     :param for_watch: the one that sends the events of a watch on the missing znode.
     """
+    check_path(path)
     context, path = session.driver.context, prefixed(chroot, path)
     if for_watch:
         path = context.places.nearest(path)

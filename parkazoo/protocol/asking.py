@@ -72,7 +72,7 @@ def check_bool(name: str, value: object) -> None:
         raise TypeError(f"Invalid type for '{name}' (bool expected)")
 
 
-def _check_watch(watch: object) -> None:
+def check_watch(watch: object) -> None:
     if watch and not callable(watch):
         raise TypeError("Invalid type for 'watch' (must be a callable)")
 
@@ -84,7 +84,7 @@ def _check_version(version: object) -> None:
 
 def exists(chroot: str, path: str, watch: Any) -> Exists:
     check_path(path)
-    _check_watch(watch)
+    check_watch(watch)
     return Exists(prefixed(chroot, path), watch)
 
 
@@ -101,7 +101,7 @@ def get_data(chroot: str, path: str, watch: Any) -> GetData:
 
 def get_children(chroot: str, path: str, watch: Any, include_data: bool) -> GetChildren | GetChildren2:
     check_path(path)
-    _check_watch(watch)
+    check_watch(watch)
     check_bool("include_data", include_data)
     kind = GetChildren2 if include_data else GetChildren
     return kind(prefixed(chroot, path), watch)
@@ -128,7 +128,7 @@ def add_watch(chroot: str, path: str, watch: Any, mode: int) -> tuple[str, AddWa
 def watched(chroot: str, path: str, watch: Any) -> str:
     """The path whose watches are meant."""
     check_path(path)
-    _check_watch(watch)
+    check_watch(watch)
     return prefixed(chroot, path)
 
 

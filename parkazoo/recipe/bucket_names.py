@@ -9,7 +9,7 @@ from typing import Protocol
 from kazoo.protocol.states import EventType, WatchedEvent
 
 from parkazoo.kazoo_private import normpath
-from parkazoo.protocol.asking import check_path
+from parkazoo.protocol.asking import check_path, check_watch
 from parkazoo.protocol.placement import join
 from parkazoo.types.znodes import Watch
 
@@ -86,6 +86,7 @@ class OneWatch:
     """
 
     def __init__(self, watch: Watch, spread: Watched) -> None:
+        check_watch(watch)
         self.has_been_called = False
         self._watch = watch
         self._spread = spread

@@ -68,6 +68,12 @@ class TestStart(AioCase):
         await zk.start(DEADLINE_S)
         self.assertTrue(zk.connected)
 
+    async def test_without_a_limit(self) -> None:
+        zk = self.client()
+        async with asyncio.timeout(DEADLINE_S):
+            await zk.start(timeout=None)
+        self.assertTrue(zk.connected)
+
     async def test_a_map_that_is_missing(self) -> None:
         for at in range(3):
             self.cluster.model.execute(at, Delete(MAP, -1))

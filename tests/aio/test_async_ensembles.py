@@ -70,6 +70,8 @@ class TestEnsembles(AioCase):
         self.cluster.cut(at)
         await until(lambda: zk.state_of("/d/x") == "SUSPENDED", "it is away")
         self.assertEqual(zk.state, "CONNECTED")
+        with self.assertRaisesRegex(TypeError, "path"):
+            zk.state_of(7)  # type: ignore[arg-type]  # a user's mistake
         self.cluster.away = set()
         await until(lambda: zk.state_of("/d/x") == "CONNECTED", "it is back")
         await zk.stop()

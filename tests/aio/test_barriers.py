@@ -212,3 +212,5 @@ class TestDoubleBarrier(AioCase):
             calls.DoubleBarrier(TASK, "2")
         with self.assertRaises(TypeError):
             calls.Barrier(7)
+        async with calls.DoubleBarrier(TASK, 1, 7) as barrier:  # as a lock takes it
+            self.assertEqual((await calls.get(f"{TASK}/{barrier._entry.own.name}"))[0], b"7")

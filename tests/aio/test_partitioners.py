@@ -254,6 +254,7 @@ class TestSetPartitioner(AioCase):
             {"time_boundary": "1"},
             {"state_change_event": threading.Event()},
             {"partition_func": 7},
+            {"partition_func": self.test_wrong_arguments},
         ):
             with self.subTest(wrong), self.assertRaisesRegex(TypeError, next(iter(wrong))):
                 calls.SetPartitioner(PATH, [], **wrong)

@@ -90,6 +90,8 @@ class TestSpread(AioCase):
             calls.Spread(7, 3)
         with self.assertRaises(TypeError):
             await self.spread.get_children(self.test_children)  # type: ignore[arg-type]
+        with self.assertRaisesRegex(TypeError, "callable"):
+            await self.spread.get_children(7)  # type: ignore[arg-type]
         for name in ("", "a/b", ".."):
             with self.assertRaises(ValueError):
                 await self.spread.exists(name)

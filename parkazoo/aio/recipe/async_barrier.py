@@ -87,7 +87,7 @@ class AsyncDoubleBarrier:
         self.path: str = normpath(path)
         self.num_clients = num_clients
         self.participating = False
-        self._data = (identifier or f"{socket.gethostname()}-{os.getpid()}").encode()
+        self._data = str(identifier or f"{socket.gethostname()}-{os.getpid()}").encode()
         self._entry: _Entry | None = None
 
     async def __aenter__(self) -> AsyncDoubleBarrier:

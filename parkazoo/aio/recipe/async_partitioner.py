@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -68,8 +69,9 @@ class AsyncSetPartitioner(Generic[ItemT]):
             raise ValueError(f"time_boundary must not be below 0, not {time_boundary!r}")
         if not isinstance(state_change_event, (asyncio.Event, type(None))):  # another's wait would block the loop
             raise TypeError(f"state_change_event must be an asyncio.Event, not {state_change_event!r}")
-        if not callable(partition_func or _by_turns):
-            raise TypeError(f"partition_func must be a function, not {partition_func!r}")
+        divide = partition_func or _by_turns
+        if not callable(divide) or inspect.iscoroutinefunction(divide):
+            raise TypeError(f"partition_func must be a plain function, not {divide!r}")
         self.client = client
         self.path: str = normpath(path)
         self.time_boundary = time_boundary
@@ -77,7 +79,7 @@ class AsyncSetPartitioner(Generic[ItemT]):
         self.state: str = PartitionState.ALLOCATING
         self.state_change_event = state_change_event or asyncio.Event()
         self._items = list(items)
-        self._divide = partition_func or _by_turns
+        self._divide = divide
         self._identifier = identifier or f"{socket.gethostname()}-{os.getpid()}"
         self._party = AsyncShallowParty(client, join(self.path, "party"), self._identifier)
         self._turns = TaskTurns()
