@@ -11,7 +11,7 @@ from unittest import mock
 
 from kazoo.exceptions import ConnectionClosedError, NoChildrenForEphemeralsError, NotEmptyError
 
-from tests.aio.aio_case import AioCase, needs_aio, until
+from tests.aio.aio_case import DEADLINE_S, AioCase, needs_aio, until
 from tests.aio.strikes import StrikeCase
 
 if sys.version_info >= (3, 11):
@@ -134,6 +134,35 @@ class TestLock(AioCase):
         self.assertEqual((most, self.contending()), (1, 0))
         async with lock:
             self.assertIs(await lock.acquire(blocking=False), False)
+
+    async def test_a_task_that_releases_it_in_its_block(self) -> None:
+        """Then it is another's, whose block goes on; a lost session is no matter of the first."""
+        lock, is_taken, is_over = self.zk.Lock(FOLDER), asyncio.Event(), asyncio.Event()
+
+        async def first() -> None:
+            async with lock:
+                await lock.release()
+                await is_taken.wait()
+
+        async def second() -> None:
+            async with lock:
+                is_taken.set()
+                await is_over.wait()
+                self.assertTrue(lock.is_acquired)
+
+        task = asyncio.create_task(first())
+        other = asyncio.create_task(second())
+        await asyncio.wait_for(task, DEADLINE_S)
+        async with self.zk.Lock("/beside"):
+            self.assertEqual(len(self.zk.losses), 2)
+            self.assertIs(await self.other.Lock(FOLDER).acquire(blocking=False), False)
+        is_over.set()
+        await asyncio.wait_for(other, DEADLINE_S)
+        self.assertEqual((self.zk.losses, self.contending()), (set(), 0))
+        async with lock:
+            await lock.release()
+            self.zk.lose()
+            await asyncio.sleep(0)
 
     async def test_a_time_limit(self) -> None:
         async with self.other.Lock(FOLDER):

@@ -25,13 +25,14 @@ class LockLostError(KazooException):
 class Body:
     """The task in a block. It is cancelled when the session is lost, as :func:`asyncio.timeout` does it.
 
-    :ivar is_lost: the session is.
+    :ivar task: the task. :ivar held: that it holds. :ivar is_lost: the session is.
     """
 
-    def __init__(self, client: Tending) -> None:
+    def __init__(self, client: Tending, held: object = None) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._task = task
+        self.task = task
+        self.held = held
         self._before = task.cancelling()
         self._client = client
         self._strike: asyncio.Handle | None = None
@@ -43,12 +44,16 @@ class Body:
         return self._strike is not None
 
     def _lose(self) -> None:
-        if not (self.is_lost or self._task.get_loop().is_closed()):  # not now: the task itself may be at work
+        if not (self.is_lost or self.task.get_loop().is_closed()):  # not now: the task itself may be at work
             self._strike = asyncio.get_running_loop().call_soon(self._cancel)
 
     def _cancel(self) -> None:
         self._has_cancelled = True
-        self._task.cancel()
+        self.task.cancel()
+
+    def let_go(self) -> None:
+        """It holds nothing that a lost session could take."""
+        self._client.losses.discard(self._lose)
 
     def end(self, path: str, kind: type[BaseException] | None, error: BaseException | None) -> None:
         """Ends it.
@@ -57,11 +62,11 @@ class Body:
         :raises LockLostError: the session is lost, unless the body raises an error of its own, or somebody else
             has cancelled the task.
         """
-        self._client.losses.discard(self._lose)
+        self.let_go()
         if self._strike is None:
             return
         self._strike.cancel()
-        is_ours = self._has_cancelled and self._task.uncancel() <= self._before
+        is_ours = self._has_cancelled and self.task.uncancel() <= self._before
         if kind is None or (is_ours and issubclass(kind, asyncio.CancelledError)):
             raise LockLostError(f"{path}: the session was lost while this was held") from error
 
@@ -79,7 +84,7 @@ class Possession:
         self.data = str(identifier or "").encode()
         self._turns = TaskTurns()
         self._held: OwnZnode | None = None
-        self._body: Body | None = None
+        self._bodies: tuple[Body, ...] = ()  # of several tasks, if one has released it in its block
 
     def _new(self) -> OwnZnode:
         """A znode for an attempt; it is not made yet."""
@@ -164,21 +169,26 @@ class Possession:
         """The next task's znode comes behind."""
         held, self._held = self._held, None
         if held is not None:
+            for body in self._bodies:
+                if body.held is held:
+                    body.let_go()
             self._turns.give()
         return held
 
     async def __aenter__(self: PossessionT) -> PossessionT:
         await self.acquire()
-        self._body = Body(self.client)
+        self._bodies += (Body(self.client, self._held),)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        body, self._body = self._body, None
-        assert body is not None
-        if body.is_lost:
+        task = asyncio.current_task()
+        body = ([each for each in self._bodies if each.task is task] or self._bodies)[-1]
+        self._bodies = tuple(each for each in self._bodies if each is not body)
+        is_held = self._held is body.held  # else it was released in the block, and may be another task's
+        if is_held and body.is_lost:
             self._let_go()
         body.end(self.path, kind, error)
-        if not body.is_lost:
+        if is_held and not body.is_lost:
             await self.release()
