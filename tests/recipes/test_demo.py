@@ -16,6 +16,7 @@ from tests.recipes.program import Program, run
 
 DEMO = ("-m", "parkazoo.demo")
 SMALL = "import sys; from parkazoo import demo; demo.SERVERS = 1; {}; sys.exit(demo.main())"
+STAYS = "import threading; demo.Demo.queue = lambda _: threading.Event().wait()"  # behind the part Lock
 BARS_NOTHING = "from parkazoo.recipe.barrier import Barrier; Barrier.wait = lambda *_: True"
 PARTS = (
     "The cluster map",
@@ -86,7 +87,7 @@ class DemoTest(unittest.TestCase):
         self.assertEqual([four_letter_word(row.address, "ruok") for row in rows], [""] * 9)
 
     def test_interrupted_while_it_shows(self) -> None:
-        demo = self.start("-c", SMALL.format("pass"))
+        demo = self.start("-c", SMALL.format(STAYS))
         read_until(demo.process.stdout, "Lock")
         pids = [row.pid for row in status(self.cluster_folder())]
         self.assertEqual(len(pids), 3)
@@ -108,7 +109,7 @@ class DemoTest(unittest.TestCase):
         self.check_nothing_is_left(pids)
 
     def test_killed(self) -> None:
-        demo = self.start("-c", SMALL.format("pass"))
+        demo = self.start("-c", SMALL.format(STAYS))
         read_until(demo.process.stdout, "Lock")
         pids = [row.pid for row in status(self.cluster_folder())]
         demo.process.kill()
