@@ -21,7 +21,7 @@ from bench.scenarios.catalogue import run_scenario
 from bench.scenarios.dropped_packets import ALL, LEADERS
 from bench.scenarios.results import show
 from bench.scenarios.summary import latency_s
-from tests.bench.emulated import FOLDER, NAME, Echo, EmulatedCase, connected, set_up_module
+from tests.bench.emulated import FOLDER, NAME, SILENCE_S, Echo, EmulatedCase, connected, set_up_module
 from tests.entered import entered
 
 HOSTS = ("h1", "h2", "h3", "h4", "h5")
@@ -159,7 +159,10 @@ class TestDropping(EmulatedCase):
         self.echo = entered(self, Echo(NAME))
 
     def answered(self, count: int = 2) -> int:
-        return len(self.echo.ask(count, 0.05 if count == MANY else 0.3))
+        """Of `MANY` some are lost, of two all, of twenty none."""
+        if count == 20:
+            return len(self.echo.ask_all(count))
+        return len(self.echo.ask(count, 0.05 if count == MANY else SILENCE_S))
 
     def test_only_that_way(self) -> None:
         """A cut of what others send, or of others, takes nothing from these two."""

@@ -47,11 +47,11 @@ class TestLinks(EmulatedCase):
     def test_links(self) -> None:
         faults = self.lab.faults
         with Echo(NAME) as echo:
-            self.assertEqual(len(echo.ask(20)), 20)
+            self.assertEqual(len(echo.ask_all(20)), 20)
             faults.cut_off("h2")
             self.assertEqual(echo.ask(2), [])
             faults.join("h2")
-            self.assertEqual(len(echo.ask(20)), 20)
+            self.assertEqual(len(echo.ask_all(20)), 20)
             faults.lose("h2", 0.5)
             self.assertIn(len(echo.ask(24)), range(1, 24))
             faults.lose("h2", 1)
@@ -59,13 +59,13 @@ class TestLinks(EmulatedCase):
             faults.lift("h2")
             for delay_s in (0.05, 0.1):
                 faults.delay("h2", {"": Way(delay_s)})
-                self.assertGreater(min(echo.ask(20, 2.0)), delay_s)
+                self.assertGreater(min(echo.ask_all(20)), delay_s)
             faults.cut_off("h2")
             self.assertEqual(echo.ask(2), [])
             faults.join("h2")
-            self.assertGreater(min(echo.ask(5, 2.0)), delay_s)
+            self.assertGreater(min(echo.ask_all(5)), delay_s)
             faults.lift("h2")
-            self.assertEqual(len(echo.ask(20)), 20)
+            self.assertEqual(len(echo.ask_all(20)), 20)
 
     def test_ways(self) -> None:
         """What h2 sends to h3 is delayed, or limited; what it sends to others is not."""
@@ -73,13 +73,13 @@ class TestLinks(EmulatedCase):
         self.addCleanup(faults.lift, "h2")
         with Echo(NAME) as echo:
             faults.delay("h2", {"h3": Way(0.1, 0.05)})
-            times = echo.ask(20, 2.0)
+            times = echo.ask_all(20)
             self.assertGreater(min(times), 0.05)
             self.assertGreater(max(times) - min(times), 0.01)
             faults.delay("h2", {"": Way(0.1), "h3": Way(0.02)})
-            self.assertGreater(0.1, min(echo.ask(20, 2.0)))
+            self.assertGreater(0.1, min(echo.ask_all(20)))
             faults.delay("h2", {"h1": Way(0.5)})
-            self.assertGreater(0.5, min(echo.ask(20, 2.0)))
+            self.assertGreater(0.5, min(echo.ask_all(20)))
         faults.delay("h2", {"h3": Way(rate_bytes_s=20_000)})
         data = bytes(1 << 14)
         self.assertGreater(self.transfer("h2", "h3", data), len(data) / 20_000)
