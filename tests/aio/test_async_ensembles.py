@@ -48,7 +48,7 @@ class TestEnsembles(AioCase):
         self.assertEqual(zk.counters().connected, {"a": True, "b": True, "c": True})
 
     async def test_join_of_one_that_is_away(self) -> None:
-        zk = await self.started(timeout=1)
+        zk = await self.started(timeout=4)
         self.cluster.away = away = {each for each in range(3) if not self.cluster.is_connected(each)}
         with self.assertRaisesRegex(TimeoutError, "Connection time-out: no session with "):
             await zk.join(timeout=0.05)
