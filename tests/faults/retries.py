@@ -10,6 +10,7 @@ from typing import Any
 from kazoo.exceptions import ConnectionLoss, OperationTimeoutError, SessionExpiredError
 from kazoo.retry import KazooRetry
 
+from parkazoo.admin.clients import LostError
 from tests.faults.load import Worker
 
 LOST = (ConnectionLoss, OperationTimeoutError, SessionExpiredError)  # it may or may not have been done
@@ -47,5 +48,5 @@ def until_answered(call: Any, max_tries: int = -1) -> Any:
     :raises RetryFailedError: all were in vain.
     """
     retry = KazooRetry(max_tries=max_tries, max_delay=RETRY_S)
-    retry.retry_exceptions = LOST
+    retry.retry_exceptions = (*LOST, LostError)  # which commands raise
     return retry(call)

@@ -9,10 +9,12 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from kazoo.exceptions import NoNodeError
 
 from parkazoo import ParKazooClient
 from parkazoo.admin import init_map
@@ -40,7 +42,7 @@ from tests.relay import Relay
 
 ENSEMBLES, ENSEMBLES_OF_GROWTH, SERVERS = 3, 5, 3
 START_TIMEOUT_S = 60.0
-END_TRIES = 5
+BEGIN_TRIES = END_TRIES = 5
 DATA = "servers"
 STRESS = "Crashes between any two requests lose no child, leave no orphan, repeat no sequence number"
 FAULTS = "faults.jsonl"
@@ -125,7 +127,8 @@ def run(
         bootstrap = hosts[cluster.ensembles[0].name]
         first = {cluster.ensembles[0].name: bootstrap}
         form = Form.GROWN if has_moves and not is_growing else Form.PLAIN
-        init_map(bootstrap, first if is_growing else hosts, form=form.word)
+        make_map = partial(init_map, bootstrap, first if is_growing else hosts, form=form.word)
+        until_answered(make_map, BEGIN_TRIES)  # a busy machine may have elections by itself
         prepare(bootstrap, chosen)
         anywhere = bootstrap if is_growing else ",".join(hosts.values())
         alone = None
@@ -213,10 +216,17 @@ def prepare(hosts: str, chosen: Sequence[Load]) -> None:
     client = ParKazooClient(hosts)
     client.start(START_TIMEOUT_S)
     for load in chosen:
-        client.ensure_path(root_of(load))
-        load.prepare(client, root_of(load))
+        until_answered(partial(_prepare_one, client, load), BEGIN_TRIES)
     client.stop()
     client.close()
+
+
+def _prepare_one(client: ParKazooClient, load: Load) -> None:
+    """From its beginning, also if a connection was lost in the middle."""
+    with suppress(NoNodeError):
+        client.delete(root_of(load), recursive=True)
+    client.ensure_path(root_of(load))
+    load.prepare(client, root_of(load))
 
 
 def finish(hosts: str, crew: Crew, chosen: Sequence[Load], folder: Path) -> None:
