@@ -78,7 +78,7 @@ class ClientStates:
 
 
 class _Heard:
-    """What has come: the client refers to this alone.
+    """The states that have come. The client refers to this alone.
 
     :ivar states: None is the end.
     """
