@@ -392,9 +392,11 @@ class ParKazooClient(AsyncRecipes, AsyncNewerCalls, AsyncDefersWrites, AsyncShar
         self._listeners.pop(listener, None)
 
     def states(self) -> ClientStates:
-        """Returns the client's KazooState, and each later one; none is left out. It ends when the client stops.
+        """Returns an iterator of the client's KazooState, and of each later one; none is left out.
 
-        ``async for state in zk.states()``. See :class:`ClientStates`.
+        It ends when the client stops, or by its ``aclose()``.
+
+        ``async for state in zk.states()``. Its steps raise ConnectionClosedError if the client does not run.
         """
         return ClientStates(self)
 

@@ -12,6 +12,7 @@ from kazoo.exceptions import ConfigurationError, ConnectionClosedError
 
 from parkazoo.aio.future_reply import FutureReply
 from parkazoo.aio.tending import Tending
+from parkazoo.aio.waking import settle
 from parkazoo.engine.deferred.as_given import (
     DIRECTORIES_REMEMBERED,
     apart_from_guard,
@@ -224,8 +225,7 @@ class AsyncDeferred:
     def _tell(self) -> None:
         """Writes have ended."""
         for each in self._waiters:
-            if not (each.done() or each.get_loop().is_closed()):
-                each.set_result(None)
+            settle(each)
 
     # ---- the end -----------------------------------------------------------------------------------
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple
 from weakref import WeakSet
@@ -16,6 +15,7 @@ from kazoo.protocol.states import KazooState
 from parkazoo.aio.dict_entries import DictEntries, KeptClient
 from parkazoo.aio.dict_keeper import DictKeeper
 from parkazoo.aio.recipe.async_once import AsyncOnce
+from parkazoo.aio.waking import set_event
 from parkazoo.structures.entry_directories import EntryDirectories
 from parkazoo.structures.keys import name_of
 from parkazoo.structures.local_copy import Entry
@@ -334,8 +334,7 @@ class Changes:
 
     def end(self, why: Exception) -> None:
         self._end = why
-        with suppress(RuntimeError):  # who waits for it has a loop that is closed
-            self._has_come.set()
+        set_event(self._has_come)
 
     def __aiter__(self) -> Changes:
         return self

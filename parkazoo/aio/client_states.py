@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kazoo.exceptions import ConnectionClosedError
 
+from parkazoo.aio.waking import set_event
 from parkazoo.wire.member import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -89,5 +89,4 @@ class _Heard:
 
     def note(self, state: str | None) -> None:
         self.states.append(state)
-        with suppress(RuntimeError):  # who waits for it has a loop that is closed
-            self.has_come.set()
+        set_event(self.has_come)

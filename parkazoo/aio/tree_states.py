@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from parkazoo.aio.waking import set_event
 from parkazoo.recipe.subtree import Found
 from parkazoo.recipe.tree_reads import TreeReads
 from parkazoo.types.znodes import Watch
@@ -68,8 +68,7 @@ class TreeStates:
 
     def _note(self) -> None:
         self._reads.take_changes()
-        with suppress(RuntimeError):  # who waits for it has a loop that is closed
-            self._has_changed.set()
+        set_event(self._has_changed)
 
 
 def later(delay_s: float, call: Callable[[], None]) -> asyncio.TimerHandle:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, SessionExpiredError
 from kazoo.protocol.states import WatchedEvent
 
+from parkazoo.aio.waking import set_event
 from parkazoo.protocol.outlasting import outlasting
 from parkazoo.types.znodes import Watch
 
@@ -101,5 +101,4 @@ class ZnodeStates(Generic[T]):
 
     @outlasting
     def _note(self, event: WatchedEvent) -> None:
-        with suppress(RuntimeError):  # who waits for it has a loop that is closed
-            self._is_due.set()
+        set_event(self._is_due)

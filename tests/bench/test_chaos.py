@@ -158,23 +158,23 @@ class TestDropping(EmulatedCase):
         self.addCleanup(self.dropping.clear)
         self.echo = entered(self, Echo(NAME))
 
-    def answered(self, count: int = 2) -> int:
-        """Of `MANY` some are lost, of two all, of twenty none."""
-        if count == 20:
-            return len(self.echo.ask_all(count))
-        return len(self.echo.ask(count, 0.05 if count == MANY else SILENCE_S))
+    def answered(self, count: int = 2, timeout_s: float = SILENCE_S) -> int:
+        return len(self.echo.ask(count, timeout_s))
+
+    def answered_of_20(self) -> int:
+        return len(self.echo.ask_all(20))
 
     def test_only_that_way(self) -> None:
         """A cut of what others send, or of others, takes nothing from these two."""
         self.assertEqual(self.faults.hosts, ["h1", "h2", "h3", "h4"])
         for matrix in ({"h1": {"h2": 1}}, {"h3": {"h1": 1, "h4": 1}}, {"h3": {"h2": 0}}):
             self.faults.drop(matrix)
-            self.assertEqual(self.answered(20), 20, matrix)
+            self.assertEqual(self.answered_of_20(), 20, matrix)
         for matrix in ({"h3": {"h2": 1}}, {"h2": {"h3": 1}}):
             self.faults.drop(matrix)
             self.assertEqual(self.answered(), 0, matrix)
         self.faults.drop({})
-        self.assertEqual(self.answered(20), 20)
+        self.assertEqual(self.answered_of_20(), 20)
 
     def test_one_way(self) -> None:
         """h2 hears h3, which does not hear it."""
@@ -186,19 +186,19 @@ class TestDropping(EmulatedCase):
 
     def test_share(self) -> None:
         self.faults.drop({"h3": {"h2": 0.5}})
-        self.assertIn(self.answered(MANY), range(MANY // 4, 3 * MANY // 4))
+        self.assertIn(self.answered(MANY, 0.05), range(MANY // 4, 3 * MANY // 4))
 
     def test_live(self) -> None:
         """One probability is changed, others stay."""
         self.faults.drop({"h1": {"h2": 1}, "h3": {"h2": 1}})
         self.assertEqual(self.answered(), 0)
         self.faults.drop_between("h3", "h2", 0)
-        self.assertEqual(self.answered(20), 20)
+        self.assertEqual(self.answered_of_20(), 20)
         self.assertIn("10.77.0.1", rules("h2"))
         self.faults.drop_between("h2", "h3", 1)
         self.assertEqual(self.answered(), 0)
         self.faults.undo_all()
-        self.assertEqual((self.answered(20), rules("h2"), rules("h3")), (20, "", ""))
+        self.assertEqual((self.answered_of_20(), rules("h2"), rules("h3")), (20, "", ""))
 
     def test_by_command(self) -> None:
         path = FOLDER / "chaos.toml"
@@ -208,12 +208,12 @@ class TestDropping(EmulatedCase):
         for sender, receiver in (("h2", "h3"), ("h3", "h2")):
             self.assertEqual(self.answered(), 0)
             self.succeed("chaos.update", sender, receiver, "0")
-        self.assertEqual(self.answered(20), 20)
+        self.assertEqual(self.answered_of_20(), 20)
         self.succeed("chaos.flap", str(path), "--period", "0.01", "--lasts", "0.05")
-        self.assertEqual(self.answered(20), 20)
+        self.assertEqual(self.answered_of_20(), 20)
         self.succeed("chaos.set", str(path))
         self.succeed("chaos.clear")
-        self.assertEqual(self.answered(20), 20)
+        self.assertEqual(self.answered_of_20(), 20)
 
     def test_mistakes_by_command(self) -> None:
         path = FOLDER / "mistaken.toml"

@@ -21,6 +21,7 @@ from parkazoo.aio.recipe.possession import LockLostError
 from parkazoo.aio.recipe.sight import ShortSight, Sight, steadily
 from parkazoo.aio.recipe.task_turns import TaskTurns
 from parkazoo.aio.tending import Tending
+from parkazoo.aio.waking import set_event
 from parkazoo.kazoo_private import normpath
 from parkazoo.protocol.asking import check_path
 from parkazoo.protocol.placement import join
@@ -268,8 +269,7 @@ class AsyncSetPartitioner(Generic[ItemT]):
 
     def _set_state(self, state: str) -> None:
         self.state = state
-        with suppress(RuntimeError):  # who waits for it has a loop that is closed
-            self.state_change_event.set()
+        set_event(self.state_change_event)
 
     def _take_locks(self) -> list[AsyncLock]:
         """They are this one's no more."""

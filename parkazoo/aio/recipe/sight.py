@@ -12,6 +12,7 @@ from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, OperationTim
 from kazoo.protocol.states import WatchedEvent
 
 from parkazoo.aio.tending import Tending, answer
+from parkazoo.aio.waking import settle
 from parkazoo.protocol.outlasting import outlasting
 from parkazoo.types.znodes import Watch
 
@@ -72,8 +73,7 @@ class Sight:
         self.told += (event.type,)
         if is_first:
             self.on_change()
-        if not (self._change.done() or self._change.get_loop().is_closed()):
-            self._change.set_result(None)
+        settle(self._change)
 
     async def read(self, read: Callable[[str, Watch], asyncio.Future[T]], path: str) -> T:
         """Reads, with a watch."""
